@@ -1,0 +1,32 @@
+//go:build !unix
+
+package launch
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// ForwardedSignals are those that a launcher should hand to [Config.Signals].
+var ForwardedSignals = []os.Signal{os.Interrupt}
+
+func procAttr() *syscall.SysProcAttr { return nil }
+
+func endsJob(syscall.Signal) bool { return true }
+
+// signalGroup ends the process: there are no other signals, and no groups.
+func signalGroup(p *os.Process, _ syscall.Signal) { _ = p.Kill() }
+
+func awaitGroup(r *rank, _ time.Duration) error {
+	err := r.cmd.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reaped = true
+	return err
+}
+
+func outcome(state *os.ProcessState) (int, string) {
+	return state.ExitCode(), fmt.Sprintf("exited with status %d", state.ExitCode())
+}

@@ -1,0 +1,132 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+// Abort ends the communicator for all its ranks: every pending and later call
+// on it returns an [AbortError] that names this rank and err. It does not wait.
+// Close is still to be called.
+func (c *Communicator) Abort(err error) {
+	if c == nil {
+		return
+	}
+	if err == nil {
+		err = errors.New("no reason given")
+	}
+	e := &AbortError{Origin: c.rank, Reason: ReasonAbort, Detail: err.Error(), cause: err}
+	if s := callState(c.state.Load()); s.running() {
+		if call, ok := c.log.load(s.seq()); ok {
+			e.Call, e.Seq = call.numbered(s.seq()), s.seq()
+		}
+	}
+	c.abort(e)
+}
+
+// AsyncErr returns why the communicator does not go on, or nil.
+func (c *Communicator) AsyncErr() error {
+	if c == nil {
+		return ErrNil
+	}
+	return c.stop.Err()
+}
+
+// abort ends the communicator and tells the others. It returns the error that
+// counts, which is an earlier one if there was one.
+func (c *Communicator) abort(e *AbortError) error {
+	if !c.stop.Set(e) {
+		return c.stop.Err()
+	}
+	c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
+	data := e.encode()
+	for r := range c.members {
+		if r != c.rank {
+			// A peer that can't be told notices that by itself.
+			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: data})
+		}
+	}
+	return e
+}
+
+// onAbort takes a peer's abort. It is not passed on: its origin told everybody.
+func (c *Communicator) onAbort(from int, data []byte) {
+	e, err := decodeAbort(data, c.Size())
+	if err != nil {
+		c.logger.Warn("ignored", "from", from, "error", err)
+		return
+	}
+	if c.stop.Set(e) {
+		c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
+	}
+}
+
+// gaveUp ends the communicator because a wait of this rank ended without what
+// it waited for.
+func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) error {
+	e := &AbortError{Origin: c.rank, Call: call.numbered(seq), Seq: seq, Ranks: []int{wait.Peer}, cause: wait.Err}
+	if errors.Is(wait.Err, context.Canceled) {
+		e.Reason, e.Ranks = ReasonCanceled, nil
+		return c.abort(e)
+	}
+	e.Reason = ReasonTimeout
+	e.Ranks, e.Detail = c.suspects(seq, wait.Peer)
+	return c.abort(e)
+}
+
+// suspects asks all ranks where they are and returns those that hold call seq
+// up: the ones that don't answer, else the ones that are not in the call, else
+// the one that this rank waits for.
+func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
+	answers := c.askAll(seq, answerTime)
+	var silent, absent []int
+	for r, a := range answers {
+		switch {
+		case r == c.rank:
+		case a == nil:
+			silent = append(silent, r)
+		case a.Seq < seq:
+			absent = append(absent, r)
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		return silent, "no answer on the control channel either"
+	case len(absent) > 0:
+		return absent, "not in the call yet"
+	}
+	return []int{waitedFor}, ""
+}
+
+// answerTime is how long a live peer may take to answer a question.
+const answerTime = 250 * time.Millisecond
+
+// disagree ends the communicator because a peer's message was not of this call.
+func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError) error {
+	// The peer's sequence number is known to 32 bits and close to ours.
+	theirs := seq + uint64(int64(int32(m.Got.Seq-m.Want.Seq)))
+	text := "in another call"
+	if a := c.askAll(theirs, answerTime)[m.Peer]; a != nil && a.Known {
+		text = a.Call.numbered(theirs)
+	}
+	return c.abort(c.mismatch(m.Peer, text, call, seq))
+}
+
+// mismatch says who called what.
+func (c *Communicator) mismatch(peer int, theirs string, call Call, seq uint64) *AbortError {
+	return &AbortError{
+		Origin: c.rank, Reason: ReasonMismatch, Ranks: sorted(c.rank, peer), Call: call.numbered(seq), Seq: seq,
+		Detail: fmt.Sprintf("rank %d: %s; rank %d: %s", peer, theirs, c.rank, call.numbered(seq)),
+	}
+}
+
+func sorted(ranks ...int) []int {
+	slices.Sort(ranks)
+	return ranks
+}

@@ -1,0 +1,104 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// leaveTime bounds how long Close waits for the other ranks to be out of their
+// calls. Live ranks answer at once; only a stopped process takes longer.
+const leaveTime = 2 * time.Second
+
+// Close leaves the communicator and frees what belongs to it, [Buffer]s
+// included: their slices must not be used after. Each rank calls it once it
+// needs the communicator no more, in any order; Close waits until no rank uses
+// this rank's memory, not until the others close as well. A rank that is in a
+// collective which this rank did not finish, or calls one later, gets
+// [ErrPeerClosed].
+//
+// Closing the communicator that [Init] or [Local] returned closes all that came
+// of it by Split and Dup, and leaves the job; started by MPI, it ends MPI, which
+// waits for the other ranks. A second Close does nothing.
+func (c *Communicator) Close() error {
+	if c == nil {
+		return ErrNil
+	}
+	var err error
+	c.closing.Do(func() {
+		if c.id == rootID {
+			for _, child := range c.world.others(c) {
+				err = errors.Join(err, child.Close())
+			}
+		}
+		err = errors.Join(err, c.shut())
+		if c.id == rootID {
+			err = errors.Join(err, c.leaveJob())
+		}
+	})
+	return err
+}
+
+// shut leaves one communicator.
+func (c *Communicator) shut() error {
+	broken := c.stop.Err() != nil
+	c.stop.Set(ErrClosed) // ends a call of another goroutine, and refuses new ones
+	for callState(c.state.Load()).running() {
+		time.Sleep(100 * time.Microsecond)
+	}
+	calls := callState(c.state.Load()).seq()
+	if c.failed.Load() {
+		calls-- // the last one: what others do in it can't succeed
+	}
+	out := c.announceLeave(calls)
+	c.endLeave()
+	wait := time.NewTimer(leaveTime)
+	defer wait.Stop()
+	select {
+	case <-out:
+	case <-wait.C:
+		c.logger.Warn("closed while a rank does not answer", "broken", broken)
+	}
+	c.world.unregister(c)
+	var errs []error
+	for _, b := range c.liveBuffers() {
+		errs = append(errs, b.free())
+	}
+	if c.engine != nil {
+		errs = append(errs, c.engine.Close())
+	}
+	c.xchg.drop()
+	return errors.Join(errs...)
+}
+
+// leaveJob closes the control channel. A healthy job ends together; with a rank
+// dead there is nobody to wait for.
+func (c *Communicator) leaveJob() error {
+	limit := c.timeout
+	if err := c.stop.Err(); !errors.Is(err, ErrClosed) {
+		limit = leaveTime
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return c.world.close(ctx)
+}
+
+// others returns the open communicators of this rank except c.
+func (w *world) others(c *Communicator) []*Communicator {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []*Communicator
+	for _, o := range w.comms {
+		if o != c {
+			list = append(list, o)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Communicator) int {
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+	return list
+}

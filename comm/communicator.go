@@ -1,0 +1,127 @@
+package comm
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+// A Communicator is a group of ranks that call collectives together. Its
+// methods may be called from any goroutine, but one collective runs at a time.
+type Communicator struct {
+	world   *world
+	id      uint64
+	rank    int
+	members []int // world rank of each rank
+	timeout time.Duration
+	logger  *slog.Logger
+
+	engine *progress.Engine
+	stop   *progress.Stop
+
+	state atomic.Uint64 // callState
+	log   callLog
+	xchg  exchanges
+	asks  questions
+	asked uint64 // last call about which all ranks were asked
+	// leavers says that some rank has closed the communicator, or waits to.
+	leavers atomic.Bool
+	leave   leaveState
+
+	failed  atomic.Bool // the last call failed
+	closing sync.Once
+	mu      sync.Mutex
+	buffers map[freer]struct{} // not yet freed
+}
+
+// freer is an allocation that Close frees.
+type freer interface{ free() error }
+
+// Rank is this rank's number, from 0. Of a nil communicator it is -1.
+func (c *Communicator) Rank() int {
+	if c == nil {
+		return -1
+	}
+	return c.rank
+}
+
+// Size is the number of ranks. Of a nil communicator it is 0.
+func (c *Communicator) Size() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.members)
+}
+
+// Nodes returns the ranks of each node, in the order of the lowest rank on it.
+func (c *Communicator) Nodes() [][]int {
+	if c == nil {
+		return nil
+	}
+	index := map[string]int{}
+	var nodes [][]int
+	for r := range c.members {
+		name := c.peer(r).Node
+		i, ok := index[name]
+		if !ok {
+			i = len(nodes)
+			index[name] = i
+			nodes = append(nodes, nil)
+		}
+		nodes[i] = append(nodes[i], r)
+	}
+	return nodes
+}
+
+// node returns the ranks on this rank's node.
+func (c *Communicator) node() []int {
+	for _, ranks := range c.Nodes() {
+		if slices.Contains(ranks, c.rank) {
+			return ranks
+		}
+	}
+	return nil
+}
+
+// LocalRank is this rank's number among the ranks of its node, in rank order.
+func (c *Communicator) LocalRank() int { return slices.Index(c.node(), c.Rank()) }
+
+// LocalSize is the number of ranks on this rank's node.
+func (c *Communicator) LocalSize() int { return len(c.node()) }
+
+// Host is the host name of a rank's node, for people; "" if there is no such rank.
+func (c *Communicator) Host(rank int) string {
+	if rank < 0 || rank >= c.Size() {
+		return ""
+	}
+	return c.peer(rank).Host
+}
+
+// Source names what told this rank its number and the size of the job, for people.
+func (c *Communicator) Source() string {
+	if c == nil {
+		return ""
+	}
+	return c.world.ch.Source()
+}
+
+// Route says how this rank reaches another.
+func (c *Communicator) Route(rank int) Route {
+	if rank < 0 || rank >= c.Size() {
+		return Route{Reason: "no such rank"}
+	}
+	return c.world.route(c.members[rank])
+}
+
+func (c *Communicator) peer(rank int) bootstrap.Peer { return c.world.ch.Peer(c.members[rank]) }
+
+// send sends a control message to a rank of this communicator.
+func (c *Communicator) send(rank int, m bootstrap.Message) error {
+	m.Comm = c.id
+	return c.world.ch.Send(c.members[rank], m)
+}

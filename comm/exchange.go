@@ -1,0 +1,241 @@
+package comm
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+// exchanges are the all-gathers of a communicator over the control channel.
+// All ranks make them in the same order, so they are numbered.
+type exchanges struct {
+	mu     sync.Mutex
+	next   uint64 // number of this rank's next exchange
+	rounds map[uint64]*round
+	closed bool
+}
+
+// A round is one exchange: what the others gave.
+type round struct {
+	parts []bootstrap.Message
+	have  []bool
+	n     int
+	done  chan struct{} // closed when all are there
+}
+
+// exchangeHeader is the length of what stands before the data of a message:
+// number and signature of the call that it belongs to.
+const exchangeHeader = 12
+
+func (x *exchanges) round(number uint64, ranks int) *round {
+	if x.rounds == nil {
+		x.rounds = map[uint64]*round{}
+	}
+	r := x.rounds[number]
+	if r == nil {
+		r = &round{parts: make([]bootstrap.Message, ranks), have: make([]bool, ranks), done: make(chan struct{})}
+		x.rounds[number] = r
+	}
+	return r
+}
+
+// put takes a peer's part.
+func (x *exchanges) put(c *Communicator, rank int, m bootstrap.Message) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed || m.Seq < x.next && x.rounds[m.Seq] == nil || len(m.Data) < exchangeHeader {
+		closeFiles(m)
+		return
+	}
+	r := x.round(m.Seq, c.Size())
+	if r.have[rank] {
+		closeFiles(m)
+		return
+	}
+	r.have[rank] = true
+	r.parts[rank] = m
+	if r.n++; r.n == c.Size()-1 {
+		close(r.done)
+	}
+}
+
+// drop closes what came and was not fetched.
+func (x *exchanges) drop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	for _, r := range x.rounds {
+		for _, m := range r.parts {
+			closeFiles(m)
+		}
+	}
+	x.rounds = nil
+}
+
+// exchange gives m to all other ranks and returns what all gave, in rank order;
+// this rank's own part is m. It is an all-gather of Data, Files and Ref, for
+// set-up. The caller owns the Files it gets.
+func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]bootstrap.Message, error) {
+	var seq uint64
+	var sig uint32
+	if s := callState(c.state.Load()); s.running() {
+		seq = s.seq()
+		if call, ok := c.log.load(seq); ok {
+			sig = signature(call.pack(seq))
+		}
+	}
+	own := m
+	m.Data = make([]byte, exchangeHeader, exchangeHeader+len(m.Data))
+	binary.LittleEndian.PutUint64(m.Data, seq)
+	binary.LittleEndian.PutUint32(m.Data[8:], sig)
+	m.Data = append(m.Data, own.Data...)
+	m.Kind = msgExchange
+
+	x := &c.xchg
+	x.mu.Lock()
+	m.Seq = x.next
+	x.next++
+	r := x.round(m.Seq, c.Size())
+	r.parts[c.rank], r.have[c.rank] = own, true
+	x.mu.Unlock()
+	for p := range c.members {
+		if p != c.rank {
+			if err := c.send(p, m); err != nil && c.stop.Err() == nil {
+				c.logger.Debug("send", "peer", p, "error", err) // its end is noticed elsewhere
+			}
+		}
+	}
+	if c.Size() > 1 {
+		if err := c.await(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	x.mu.Lock()
+	delete(x.rounds, m.Seq)
+	x.mu.Unlock()
+
+	for p := range r.parts {
+		if p == c.rank {
+			continue
+		}
+		theirs := progress.Tag{Seq: uint32(binary.LittleEndian.Uint64(r.parts[p].Data)), Signature: binary.LittleEndian.Uint32(r.parts[p].Data[8:])}
+		ours := progress.Tag{Seq: uint32(seq), Signature: sig}
+		if theirs != ours {
+			for _, m := range r.parts {
+				closeFiles(m)
+			}
+			return nil, &progress.MismatchError{Peer: p, Got: theirs, Want: ours}
+		}
+		r.parts[p].Data = r.parts[p].Data[exchangeHeader:]
+	}
+	return r.parts, nil
+}
+
+// await waits until all parts of a round are there.
+func (c *Communicator) await(ctx context.Context, r *round) error {
+	timeout := time.NewTimer(c.timeout)
+	defer timeout.Stop()
+	stall := time.NewTicker(progress.StallAfter)
+	defer stall.Stop()
+	missing := func() int {
+		c.xchg.mu.Lock()
+		defer c.xchg.mu.Unlock()
+		for p, have := range r.have {
+			if !have {
+				return p
+			}
+		}
+		return c.rank
+	}
+	for {
+		select {
+		case <-r.done:
+			return nil
+		case <-c.stop.Done():
+			select {
+			case <-r.done: // it was complete before
+				return nil
+			default:
+				return c.stop.Err()
+			}
+		case <-ctx.Done():
+			return &progress.WaitError{Peer: missing(), Err: ctx.Err()}
+		case <-timeout.C:
+			return &progress.WaitError{Peer: missing(), Err: fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)}
+		case <-stall.C:
+			c.onStall(missing())
+		}
+	}
+}
+
+// exchangeExports is the [transport.Exchange] of this communicator.
+func (c *Communicator) exchangeExports(ctx context.Context, mine transport.Exported) ([]transport.Exported, error) {
+	m := bootstrap.Message{Data: mine.Handle[:], Ref: mine.Ref}
+	if mine.File != nil {
+		m.Files = []*os.File{mine.File}
+	}
+	all, err := c.exchange(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]transport.Exported, len(all))
+	for p, m := range all {
+		if p == c.rank {
+			continue // the caller has, and closes, its own
+		}
+		out[p].Ref = m.Ref
+		for i, f := range m.Files {
+			if i == 0 {
+				out[p].File = f
+			} else {
+				f.Close()
+			}
+		}
+		if copy(out[p].Handle[:], m.Data) != transport.HandleBytes || len(m.Data) != transport.HandleBytes {
+			err = fmt.Errorf("rank %d: %w: %d bytes", p, transport.ErrHandle, len(m.Data))
+		}
+	}
+	if err != nil {
+		for _, x := range out {
+			x.Close()
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// agree makes a failure of one rank a failure of all: it returns nil when all
+// ranks gave nil, and otherwise an error that names the first that did not.
+func (c *Communicator) agree(ctx context.Context, err error) error {
+	text := ""
+	if err != nil {
+		text = err.Error()
+		text = text[:min(len(text), maxDetail)]
+	}
+	all, xerr := c.exchange(ctx, bootstrap.Message{Data: []byte(text)})
+	if xerr != nil {
+		return xerr
+	}
+	if err != nil {
+		return &refusal{fmt.Errorf("rank %d: %w", c.rank, err)}
+	}
+	for p, m := range all {
+		if len(m.Data) > 0 {
+			return &refusal{fmt.Errorf("rank %d: %s", p, m.Data)}
+		}
+	}
+	return nil
+}
+
+// A refusal is an error of a call that all ranks know of: the communicator
+// stays usable.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }

@@ -1,0 +1,124 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+// rootID is the id of the communicator of all ranks.
+const rootID = 1
+
+// Init joins the job that this process was started in and returns the
+// communicator of all its ranks. It blocks until all ranks have called it, ctx
+// ends, or a minute has passed without them.
+//
+// Rank and size come from, in this order: weft run; MPI, if the program is built
+// with -tags mpi and was started by an MPI launcher or has called MPI's Init
+// itself; the environment of an MPI launcher, Slurm or torchrun; otherwise the
+// process is the only rank. An environment that says more than one rank and
+// can't be honoured is an error. See package bootstrap.
+func Init(ctx context.Context, opts ...Option) (*Communicator, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("weft: Init: %w: nil context", ErrArgument)
+	}
+	s, err := configure(opts, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := bootstrap.Connect(ctx, bootstrap.Config{Logger: s.logger})
+	if err != nil {
+		return nil, fmt.Errorf("weft: Init: %w", err)
+	}
+	return start(ctx, ch, false, s)
+}
+
+// Local returns the communicators of n ranks in this process, one for each,
+// to be used by a goroutine each.
+func Local(n int, opts ...Option) ([]*Communicator, error) {
+	if n < 1 || n >= maxRanks {
+		return nil, fmt.Errorf("weft: Local: %w: %d ranks", ErrArgument, n)
+	}
+	s, err := configure(opts, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	comms := make([]*Communicator, n)
+	var g errgroup.Group
+	for r, ch := range bootstrap.Local(n) {
+		g.Go(func() error {
+			var err error
+			comms[r], err = start(context.Background(), ch, true, s)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		for _, c := range comms {
+			if c != nil {
+				c.Close()
+			}
+		}
+		return nil, err
+	}
+	return comms, nil
+}
+
+// start makes the communicator of all ranks on a channel, which it closes if
+// that fails.
+func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings) (*Communicator, error) {
+	w := newWorld(ch, inProcess, s)
+	ch.Start(w)
+	members := make([]int, ch.Size())
+	for i := range members {
+		members[i] = i
+	}
+	err := w.checkReachable()
+	if err == nil {
+		var c *Communicator
+		if c, err = w.newCommunicator(ctx, rootID, members, s.timeout); err == nil {
+			w.logger.Info("joined", "size", ch.Size(), "source", ch.Source(), "transport", w.transport.Name())
+			return c, nil
+		}
+		err = fmt.Errorf("weft: Init: rank %d: %w", ch.Rank(), err)
+	}
+	end, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	return nil, errors.Join(err, w.close(end))
+}
+
+// newCommunicator makes a communicator of the given world ranks, this one among
+// them; all of them call it.
+func (w *world) newCommunicator(ctx context.Context, id uint64, members []int, timeout time.Duration) (*Communicator, error) {
+	c := &Communicator{
+		world: w, id: id, members: members, rank: slices.Index(members, w.ch.Rank()),
+		timeout: timeout, stop: progress.NewStop(), buffers: map[freer]struct{}{},
+	}
+	c.logger = w.logger
+	if id != rootID {
+		c.logger = w.logger.With("comm", fmt.Sprintf("%016x", id), "commrank", c.rank)
+	}
+	w.register(c)
+	err := c.connect(ctx)
+	if err == nil {
+		return c, nil
+	}
+	// The others wait for this rank: whatever it was, it ends the communicator.
+	var wait *progress.WaitError
+	switch {
+	case errors.As(err, &wait):
+		err = c.gaveUp(Call{}, 0, wait)
+	case c.stop.Err() == nil:
+		err = c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
+	}
+	w.unregister(c)
+	c.xchg.drop()
+	return nil, err
+}

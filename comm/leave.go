@@ -1,0 +1,120 @@
+package comm
+
+import (
+	"sync"
+
+	"github.com/weft-go/weft/comm/bootstrap"
+)
+
+// leaveState follows the end of a communicator.
+//
+// A rank that closes it tells the others how many calls it has finished, and
+// waits until each of them is in no call with it any more: only then is it sure
+// that nobody uses its memory. A rank that is in a later call, or begins one,
+// learns that it can't succeed.
+type leaveState struct {
+	mu     sync.Mutex
+	after  map[int]uint64 // ranks that have closed, and their number of calls
+	owed   []int          // ranks to tell once no call is running
+	waits  map[int]bool   // ranks whose answer this rank's Close waits for
+	allOut chan struct{}  // closed when waits is empty; nil before Close
+}
+
+func (c *Communicator) hasLeft(rank int) bool {
+	c.leave.mu.Lock()
+	defer c.leave.mu.Unlock()
+	_, ok := c.leave.after[rank]
+	return ok
+}
+
+// onLeave takes a peer's word that it closed the communicator after calls calls.
+func (c *Communicator) onLeave(rank int, calls uint64) {
+	l := &c.leave
+	l.mu.Lock()
+	if l.after == nil {
+		l.after = map[int]uint64{}
+	}
+	l.after[rank] = calls
+	l.owed = append(l.owed, rank)
+	l.mu.Unlock()
+	c.leavers.Store(true)
+	// Begin and End read leavers after they change the state: one of the two
+	// sides sees the other.
+	if s := callState(c.state.Load()); s.running() {
+		if s.seq() > calls {
+			call, _ := c.log.load(s.seq())
+			c.abort(c.leftTooEarly(rank, call, s.seq()))
+		}
+		return
+	}
+	c.endLeave()
+}
+
+// refuseLeft returns an error if call seq needs a rank that has left.
+func (c *Communicator) refuseLeft(seq uint64) error {
+	c.leave.mu.Lock()
+	left := -1
+	for r, calls := range c.leave.after {
+		if seq > calls && (left < 0 || r < left) {
+			left = r
+		}
+	}
+	c.leave.mu.Unlock()
+	if left < 0 {
+		return nil
+	}
+	call, _ := c.log.load(seq)
+	return c.abort(c.leftTooEarly(left, call, seq))
+}
+
+func (c *Communicator) leftTooEarly(rank int, call Call, seq uint64) *AbortError {
+	return &AbortError{Origin: c.rank, Reason: ReasonClosed, Ranks: []int{rank}, Call: call.numbered(seq), Seq: seq}
+}
+
+// endLeave tells the ranks that wait for it that no call is running.
+func (c *Communicator) endLeave() {
+	c.leave.mu.Lock()
+	owed := c.leave.owed
+	c.leave.owed = nil
+	c.leave.mu.Unlock()
+	for _, r := range owed {
+		_ = c.send(r, bootstrap.Message{Kind: msgLeft})
+	}
+}
+
+// onLeft takes a peer's word that it is in no call with this rank.
+func (c *Communicator) onLeft(rank int) {
+	l := &c.leave
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waits[rank] {
+		delete(l.waits, rank)
+		if len(l.waits) == 0 {
+			close(l.allOut)
+		}
+	}
+}
+
+// announceLeave tells the others that this rank leaves after calls calls, and
+// returns a channel that is closed when all have answered.
+func (c *Communicator) announceLeave(calls uint64) <-chan struct{} {
+	l := &c.leave
+	l.mu.Lock()
+	l.waits, l.allOut = map[int]bool{}, make(chan struct{})
+	for r := range c.members {
+		if r != c.rank {
+			l.waits[r] = true
+		}
+	}
+	out := l.allOut
+	if len(l.waits) == 0 {
+		close(out)
+	}
+	l.mu.Unlock()
+	for r := range c.members {
+		if r != c.rank && c.send(r, bootstrap.Message{Kind: msgLeave, Seq: calls}) != nil {
+			c.onLeft(r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/pointer"
+)
+
+// world is what all communicators of one rank have in common: the control
+// channel, the transport, and who is alive.
+type world struct {
+	ch        bootstrap.Channel
+	transport transport.Transport
+	inProcess bool
+	settings  settings
+	logger    *slog.Logger
+
+	mu      sync.Mutex
+	comms   map[uint64]*Communicator
+	dead    []int // world ranks
+	early   map[uint64][]earlyMessage
+	nEarly  int
+	closing bool
+}
+
+// An earlyMessage came for a communicator that this rank has not made yet.
+type earlyMessage struct {
+	from int
+	m    bootstrap.Message
+}
+
+// maxEarly bounds early messages: more are dropped, and with them a
+// communicator that fails anyway.
+const maxEarly = 4096
+
+// Kinds of control messages.
+const (
+	msgExchange uint8 = iota + 1 // part of an all-gather
+	msgAbort                     // the communicator ends
+	msgAsk                       // what do you know of call Seq?
+	msgAnswer                    // to msgAsk
+	msgLeave                     // the sender has closed the communicator after Seq calls
+	msgLeft                      // to msgLeave: the sender is in no call with you any more
+)
+
+func newWorld(ch bootstrap.Channel, inProcess bool, s settings) *world {
+	w := &world{
+		ch: ch, inProcess: inProcess, settings: s,
+		logger: s.logger.With("rank", ch.Rank()),
+		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{},
+	}
+	if inProcess || ch.Size() == 1 {
+		w.transport = pointer.NewLocal()
+	} else {
+		w.transport = pointer.NewShared()
+	}
+	return w
+}
+
+// HandleMessage implements [bootstrap.Handler].
+func (w *world) HandleMessage(from int, m bootstrap.Message) {
+	w.mu.Lock()
+	c := w.comms[m.Comm]
+	if c == nil && (m.Kind == msgExchange || m.Kind == msgAbort) && w.nEarly < maxEarly {
+		w.early[m.Comm] = append(w.early[m.Comm], earlyMessage{from, m})
+		w.nEarly++
+		w.mu.Unlock()
+		return
+	}
+	w.mu.Unlock()
+	switch {
+	case c != nil:
+		c.handle(from, m)
+	case m.Kind == msgLeave:
+		// Closed here before: there is nothing for which the peer must wait.
+		_ = w.ch.Send(from, bootstrap.Message{Kind: msgLeft, Comm: m.Comm})
+	default:
+		closeFiles(m)
+	}
+}
+
+// handle takes a control message for this communicator.
+func (c *Communicator) handle(from int, m bootstrap.Message) {
+	rank := slices.Index(c.members, from)
+	if rank < 0 {
+		closeFiles(m)
+		return
+	}
+	switch m.Kind {
+	case msgExchange:
+		c.xchg.put(c, rank, m)
+	case msgAbort:
+		c.onAbort(rank, m.Data)
+	case msgAsk:
+		c.onAsk(rank, m.Seq)
+	case msgAnswer:
+		c.onAnswer(rank, m)
+	case msgLeave:
+		c.onLeave(rank, m.Seq)
+	case msgLeft:
+		c.onLeft(rank)
+	default:
+		closeFiles(m)
+	}
+}
+
+func closeFiles(m bootstrap.Message) {
+	for _, f := range m.Files {
+		f.Close()
+	}
+}
+
+// register makes a communicator known and hands it what came early.
+func (w *world) register(c *Communicator) {
+	w.mu.Lock()
+	w.comms[c.id] = c
+	early := w.early[c.id]
+	delete(w.early, c.id)
+	w.nEarly -= len(early)
+	dead := slices.Clone(w.dead)
+	w.mu.Unlock()
+	for _, e := range early {
+		c.handle(e.from, e.m)
+	}
+	c.mourn(dead)
+}
+
+func (w *world) unregister(c *Communicator) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.comms, c.id)
+}
+
+// deathGrace is how long the ranks that die together are collected, so that
+// the first to go is among those named.
+const deathGrace = 30 * time.Millisecond
+
+// HandleGone implements [bootstrap.Handler].
+func (w *world) HandleGone(peer int, err error) {
+	for _, c := range w.others(nil) { // nobody need wait for its answer any more
+		if r := slices.Index(c.members, peer); r >= 0 {
+			c.onLeft(r)
+		}
+	}
+	if err == nil { // it said goodbye, and has left every communicator before
+		return
+	}
+	w.mu.Lock()
+	first := len(w.dead) == 0
+	w.dead = append(w.dead, peer)
+	closing := w.closing
+	w.mu.Unlock()
+	if closing {
+		return
+	}
+	w.logger.Warn("rank is gone", "peer", peer, "error", err)
+	if first {
+		time.AfterFunc(deathGrace, w.mournAll)
+		return
+	}
+	w.mournAll()
+}
+
+func (w *world) mournAll() {
+	w.mu.Lock()
+	dead := slices.Clone(w.dead)
+	w.mu.Unlock()
+	for _, c := range w.others(nil) {
+		c.mourn(dead)
+	}
+}
+
+// mourn ends the communicator if some of its ranks are among the dead, unless
+// they had left it.
+func (c *Communicator) mourn(dead []int) {
+	var ranks []int
+	for r, m := range c.members {
+		if slices.Contains(dead, m) && !c.hasLeft(r) {
+			ranks = append(ranks, r)
+		}
+	}
+	if len(ranks) > 0 {
+		c.abort(&AbortError{Origin: c.rank, Reason: ReasonDead, Ranks: ranks, cause: bootstrap.ErrGone})
+	}
+}
+
+// close closes the control channel, and the transport with it.
+func (w *world) close(ctx context.Context) error {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	err := errors.Join(w.transport.Close(), w.ch.Close(ctx))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, early := range w.early {
+		for _, e := range early {
+			closeFiles(e.m)
+		}
+	}
+	clear(w.early)
+	return err
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTrainAlone(t *testing.T) {
+	images, err := loadDigits()
+	require.NoError(t, err)
+	for seed := range uint64(3) {
+		train1, tests := split(images, seed)
+		var epochs []epoch
+		opt := options{epochs: 30, seed: seed}
+		_, err = train(context.Background(), alone{}, train1, tests, opt, func(e epoch) { epochs = append(epochs, e) })
+		require.NoError(t, err)
+		require.Len(t, epochs, 30)
+		last := epochs[29]
+		require.GreaterOrEqual(t, last.accuracy, wantAccuracy)
+		require.Less(t, last.trainLoss, epochs[0].trainLoss/10)
+	}
+}
+
+func TestMaxDifference(t *testing.T) {
+	require.Equal(t, 0.5, maxDifference(params{1, 2, 3}, params{1, 2.5, 2.75}))
+	require.True(t, math.IsNaN(maxDifference(params{1, 2, float32(math.NaN())}, params{1, 2, 3})))
+}
+
+func TestHash(t *testing.T) {
+	p := newParams(1)
+	h := p.hash()
+	require.Equal(t, h, newParams(1).hash())
+	p[numParams-1] = math.Nextafter32(p[numParams-1], 2)
+	require.NotEqual(t, h, p.hash())
+}
+
+func TestRunLocal(t *testing.T) {
+	for _, tc := range []struct{ ranks, epochs int }{{1, 30}, {2, 30}, {3, 30}, {4, 30}, {7, 30}} {
+		t.Run(fmt.Sprint(tc.ranks), func(t *testing.T) {
+			var stdout strings.Builder
+			err := runLocal(t.Context(), options{ranks: tc.ranks, epochs: tc.epochs, seed: 1}, &stdout)
+			require.NoError(t, err, stdout.String())
+			lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
+			require.Regexp(t,
+				fmt.Sprintf(`^result accuracy=0\.\d{4} loss=\d\.\d{4} ranks=%d comm_seconds=\d+\.\d{3}$`, tc.ranks),
+				lines[len(lines)-1])
+		})
+	}
+}
+
+func TestRunLocalNotLearnt(t *testing.T) {
+	var stdout strings.Builder
+	err := runLocal(t.Context(), options{ranks: 3, epochs: 1, seed: 1}, &stdout)
+	require.ErrorContains(t, err, "not learnt enough")
+	require.NotContains(t, stdout.String(), "result")
+}

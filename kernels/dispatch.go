@@ -1,0 +1,200 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+)
+
+// run reduces n > 0 elements of checked arguments. The lengths of dst and srcs
+// are not looked at.
+//
+// This is the place that chooses an implementation. A vector version for some
+// (Type, Op) goes in front of the switch, which stays as the reference and for
+// all other cases. Calls are direct rather than through a table of functions,
+// because arguments of indirect calls escape: buffers on the stack of a caller,
+// and the variadic slice of ReduceSlices, would be allocated for each call.
+func run(dst []byte, srcs [][]byte, n int, t Type, op Op) {
+	if len(srcs) == 1 {
+		size := t.Size()
+		copy(view[byte](dst, 0, n*size), view[byte](srcs[0], 0, n*size))
+		return
+	}
+	switch t {
+	case TypeInt8:
+		natives[int8](dst, srcs, n, op, 0)
+	case TypeInt16:
+		natives[int16](dst, srcs, n, op, 0)
+	case TypeInt32:
+		natives[int32](dst, srcs, n, op, 0)
+	case TypeInt64:
+		natives[int64](dst, srcs, n, op, 0)
+	case TypeUint8:
+		natives[uint8](dst, srcs, n, op, 0)
+	case TypeUint16:
+		natives[uint16](dst, srcs, n, op, 0)
+	case TypeUint32:
+		natives[uint32](dst, srcs, n, op, 0)
+	case TypeUint64:
+		natives[uint64](dst, srcs, n, op, 0)
+	case TypeFloat16:
+		halves(dst, srcs, n, op, float16Format)
+	case TypeBFloat16:
+		halves(dst, srcs, n, op, bfloat16Format)
+	case TypeFloat32:
+		natives(dst, srcs, n, op, math.Float32frombits(0x7FFFFFFF))
+	case TypeFloat64:
+		natives(dst, srcs, n, op, math.Float64frombits(0x7FFFFFFFFFFFFFFF))
+	}
+}
+
+const (
+	blockBytes = 4096 // of an accumulator: a small part of any first-level cache
+	fan        = 4    // the most buffers that one loop reads
+)
+
+// natives reduces n elements of the types that Go computes with, from two or
+// more sources. nan is the result of Min and Max if a source is a NaN.
+func natives[E native](dst []byte, srcs [][]byte, n int, op Op, nan E) {
+	if len(srcs) > fan {
+		nativesMany(dst, srcs, n, op, nan)
+		return
+	}
+	block := n
+	if op == Avg {
+		block = blockBytes / int(unsafe.Sizeof(nan)) // divided while still in the cache
+	}
+	for lo := 0; lo < n; lo += block {
+		hi := min(lo+block, n)
+		d := view[E](dst, lo, hi)
+		fold(op, d, view[E](srcs[0], lo, hi), srcs[1:], lo, hi, nan)
+		if op == Avg {
+			divide(d, len(srcs))
+		}
+	}
+}
+
+// nativesMany is natives for more sources than one loop reads. Partial results
+// cannot wait in dst, which may be the memory of a source that is still to be
+// read: they wait in a block on the stack.
+func nativesMany[E native](dst []byte, srcs [][]byte, n int, op Op, nan E) {
+	var buf [blockBytes / 8]uint64
+	acc := unsafe.Slice((*E)(unsafe.Pointer(&buf)), blockBytes/unsafe.Sizeof(nan))
+	for lo := 0; lo < n; lo += len(acc) {
+		hi := min(lo+len(acc), n)
+		first, rest := view[E](srcs[0], lo, hi), srcs[1:]
+		for len(rest) >= fan {
+			fold(op, acc[:hi-lo], first, rest[:fan-1], lo, hi, nan)
+			first, rest = acc[:hi-lo], rest[fan-1:]
+		}
+		d := view[E](dst, lo, hi)
+		fold(op, d, first, rest, lo, hi, nan)
+		if op == Avg {
+			divide(d, len(srcs))
+		}
+	}
+}
+
+// fold makes one pass: dst = first op rest[0] op …, for elements lo to hi of
+// one to three further sources. dst may be first or one of the rest.
+func fold[E native](op Op, dst, first []E, rest [][]byte, lo, hi int, nan E) {
+	b := view[E](rest[0], lo, hi)
+	if len(rest) == 1 {
+		switch op {
+		case Sum, Avg:
+			sum2(dst, first, b)
+		case Prod:
+			prod2(dst, first, b)
+		case Min:
+			min2(dst, first, b, nan)
+		case Max:
+			max2(dst, first, b, nan)
+		}
+		return
+	}
+	c := view[E](rest[1], lo, hi)
+	if len(rest) == 2 {
+		switch op {
+		case Sum, Avg:
+			sum3(dst, first, b, c)
+		case Prod:
+			prod3(dst, first, b, c)
+		case Min:
+			min3(dst, first, b, c, nan)
+		case Max:
+			max3(dst, first, b, c, nan)
+		}
+		return
+	}
+	d := view[E](rest[2], lo, hi)
+	switch op {
+	case Sum, Avg:
+		sum4(dst, first, b, c, d)
+	case Prod:
+		prod4(dst, first, b, c, d)
+	case Min:
+		min4(dst, first, b, c, d, nan)
+	case Max:
+		max4(dst, first, b, c, d, nan)
+	}
+}
+
+// halves reduces n elements of a 16-bit floating-point format, from two or
+// more sources.
+func halves(dst []byte, srcs [][]byte, n int, op Op, f format) {
+	if op == Min || op == Max {
+		halvesOrder(dst, srcs, n, op == Max, f)
+		return
+	}
+	if len(srcs) == 2 && op == Sum {
+		f.sum2(view[uint16](dst, 0, n), view[uint16](srcs[0], 0, n), view[uint16](srcs[1], 0, n))
+		return
+	}
+	var buf [blockBytes / 4]float32
+	for lo := 0; lo < n; lo += len(buf) {
+		hi := min(lo+len(buf), n)
+		acc := buf[:hi-lo]
+		f.load(acc, view[uint16](srcs[0], lo, hi))
+		for _, src := range srcs[1:] {
+			if op == Prod {
+				f.mul(acc, view[uint16](src, lo, hi))
+			} else {
+				f.add(acc, view[uint16](src, lo, hi))
+			}
+		}
+		if op == Avg {
+			divide(acc, len(srcs))
+		}
+		f.store(view[uint16](dst, lo, hi), acc)
+	}
+}
+
+// halvesOrder is halves for Min and Max, on the keys of loops_order.go.
+func halvesOrder(dst []byte, srcs [][]byte, n int, greatest bool, f format) {
+	inf := f.inf()
+	if len(srcs) == 2 {
+		d, a, b := view[uint16](dst, 0, n), view[uint16](srcs[0], 0, n), view[uint16](srcs[1], 0, n)
+		if greatest {
+			greatest2(d, a, b, inf)
+		} else {
+			least2(d, a, b, inf)
+		}
+		return
+	}
+	var buf [blockBytes / 2]int16
+	for lo := 0; lo < n; lo += len(buf) {
+		hi := min(lo+len(buf), n)
+		acc := buf[:hi-lo]
+		if greatest {
+			greatestFirst(acc, view[uint16](srcs[0], lo, hi), view[uint16](srcs[1], lo, hi), inf)
+			for _, src := range srcs[2:] {
+				greatestNext(acc, view[uint16](src, lo, hi), inf)
+			}
+		} else {
+			leastFirst(acc, view[uint16](srcs[0], lo, hi), view[uint16](srcs[1], lo, hi), inf)
+			for _, src := range srcs[2:] {
+				leastNext(acc, view[uint16](src, lo, hi), inf)
+			}
+		}
+		fromKeys(view[uint16](dst, lo, hi), acc, inf)
+	}
+}

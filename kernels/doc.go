@@ -1,0 +1,66 @@
+// Package kernels holds the element-wise arithmetic of reductions: given one
+// or more source buffers of one element type, [Reduce] and [ReduceSlices]
+// combine them element by element into a destination.
+//
+// The package imports nothing else of this module and starts no goroutines.
+// All functions may be called from several goroutines at once, as long as no
+// buffer that one call writes is used by another at the same time.
+//
+// # Exactness
+//
+// Results are defined to the bit, so that every implementation of this
+// package (plain Go, vector assembly, accelerator code) can be checked against
+// every other. The one exception is named below: the sign and payload of a NaN
+// that Sum, Prod or Avg gives. Element i of the result depends on element i of
+// the sources alone: not on its index, the length, the alignment or the
+// aliasing of the buffers.
+//
+// Let x0, x1, … x(n-1) be element i of the n sources in the order in which
+// they were passed.
+//
+// With one source (n = 1), every operator copies: all bits are kept,
+// including those of NaNs.
+//
+// With two or more sources:
+//
+// Integers (int8 … uint64):
+//   - Sum and Prod wrap modulo 2^bits, in two's complement for signed types.
+//     The order of the sources cannot be seen.
+//   - Min and Max are the usual ones.
+//   - Avg is the wrapped Sum, taken as a value of the element type, divided by
+//     the integer n and truncated toward zero. The division is made as if in
+//     64 bits, so n need not fit the element type: the average of 300 uint8 is
+//     defined (and 0).
+//
+// float32 and float64:
+//   - Sum is ((x0 + x1) + x2) + …, Prod is ((x0 · x1) · x2) · …; each step is
+//     rounded to the element type, to nearest with ties to even. There is no
+//     fused multiply-add, no wider intermediate and no reassociation.
+//     Subnormals are kept on input and on output.
+//   - Avg is Sum and then one division, in the element type, by n converted to
+//     the element type (to nearest even). It is not a multiplication by 1/n,
+//     and a Sum that overflowed stays infinite.
+//
+// float16 and bfloat16:
+//   - Sum, Prod and Avg convert each source to float32 (which is exact),
+//     accumulate in float32 from left to right by the rules of float32, for
+//     Avg divide once in float32, and only then round, once, to the element
+//     type: to nearest even, overflow to infinity, subnormals kept. A partial
+//     result beyond the range of float16 is therefore no overflow.
+//   - A reduction of reductions rounds several times and can differ from one
+//     reduction over all the sources.
+//
+// NaN and signed zero, all four floating-point types:
+//   - Sum, Prod and Avg give a NaN where a source or a partial result is one
+//     (Inf − Inf, 0 · Inf). Which NaN is not specified.
+//   - Min and Max propagate NaN: where any source is a NaN, the result is the
+//     canonical one, 0x7FFFFFFF for float32, 0x7FFFFFFFFFFFFFFF for float64 and
+//     0x7FFF for both 16-bit types.
+//   - For Min and Max, −0 is less than +0. With the rule above, the order of
+//     the sources cannot be seen in their result.
+//
+// # Memory
+//
+// Each source is read once and the destination is written once, in blocks that
+// fit the first-level cache. Reductions do not allocate, unless for an error.
+package kernels

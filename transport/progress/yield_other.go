@@ -1,0 +1,9 @@
+//go:build !linux
+
+package progress
+
+import "runtime"
+
+func yieldThread() { runtime.Gosched() }
+
+func yieldGoroutine() { runtime.Gosched() }

@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/weft-go/weft/kernels"
+)
+
+// A Transport is one rank's access to a kind of fabric. Its methods may be
+// called from several goroutines at once, operations on one completion from one.
+//
+// Operations return an error only for a use that the contract forbids, and have
+// then started nothing: [ErrUnknownEndpoint], [ErrBounds], [ErrAlign],
+// [ErrTransactions], [ErrUnsupported]. Whether a started operation worked is in
+// the report of its phase.
+type Transport interface {
+	// Name is the name by which options and reports know the transport.
+	Name() string
+	Limits() Limits
+
+	// Alloc returns zeroed memory of at least size bytes that can be bound.
+	Alloc(size uint64) (Memory, error)
+	// Create makes a unicast endpoint that this rank owns.
+	Create(cfg EndpointConfig) (Endpoint, error)
+	// Import makes a peer's endpoint known under an id of this rank's own. A
+	// malformed or foreign handle is [ErrHandle].
+	Import(x Exported) (Endpoint, error)
+	// JoinMulticast makes a multicast endpoint together with the other members
+	// of a group, each of which calls it with its own rank me of n, the same
+	// configuration and its own replica, bound at offset 0. exchange is an
+	// all-gather among the members; it is called the same number of times by all.
+	JoinMulticast(ctx context.Context, cfg EndpointConfig, me, n int, replica Memory, exchange Exchange) (Endpoint, error)
+	// NewCompletion returns a completion whose phases expect 1…[MaxArrivals] arrivals.
+	NewCompletion(arrivals int) (Completion, error)
+	// Fence orders accesses by endpoint and by pointer.
+	Fence(f Fence)
+
+	// Put copies src to dst.
+	Put(c Completion, dst Handle, src []byte) error
+	// PutMasked copies the bytes of each 16-byte unit of src whose bit in mask is
+	// set, bit 0 being the unit's first byte.
+	PutMasked(c Completion, dst Handle, src []byte, mask uint16) error
+	// PutCounted copies src to dst and adds len(src) to the counter, a place in
+	// the same endpoint, in steps and at moments of the transport's choice.
+	PutCounted(c Completion, dst Handle, src []byte, counterOffset uint64) error
+	// PutMultimem copies src to dst in every replica of a multicast endpoint.
+	PutMultimem(c Completion, dst Handle, src []byte) error
+	// PutCountedMultimem does so and adds to the counter of every replica.
+	PutCountedMultimem(c Completion, dst Handle, src []byte, counterOffset uint64) error
+	// Get copies from src to dst.
+	Get(c Completion, dst []byte, src Handle) error
+	// Red combines each element of src into dst, each element atomically.
+	// dst[i] = dst[i] op src[i]; see [RedSupports].
+	Red(c Completion, dst Handle, src []byte, op RedOp, t kernels.Type) error
+	// RedCounted does so and adds len(src) to the counter.
+	RedCounted(c Completion, dst Handle, src []byte, op RedOp, t kernels.Type, counterOffset uint64) error
+	// RedMultimem does as Red in every replica of a multicast endpoint.
+	RedMultimem(c Completion, dst Handle, src []byte, op RedOp, t kernels.Type) error
+	// PullRed reads src from every replica of a multicast endpoint and stores the
+	// reduction, in the order of the members, in dst; see [PullRedSupports].
+	PullRed(c Completion, dst []byte, src Handle, op RedOp, t kernels.Type) error
+	// Atom applies op to the one element at dst, whose offset is a multiple of the
+	// element's size, and stores its old value at the start of old. operand holds
+	// the operand; for AtomCAS the compared value and then the new one. All are
+	// little-endian. See [AtomSupports].
+	Atom(c Completion, old []byte, dst Handle, operand []byte, op RedOp, t kernels.Type) error
+
+	// Close gives all of this rank's endpoints up.
+	Close() error
+}
+
+// Exchange is an out-of-band all-gather: it returns what every member of a
+// group gave, in the order of their ranks. The caller closes what it got.
+type Exchange func(ctx context.Context, mine Exported) ([]Exported, error)
+
+// A Mapper is a transport whose endpoints are mapped memory: code that knows can
+// load and store instead of starting operations.
+type Mapper interface {
+	// Map returns the n bytes at h. They are valid until the endpoint is destroyed.
+	Map(h Handle, n uint64) ([]byte, error)
+}
