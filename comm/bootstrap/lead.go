@@ -25,7 +25,8 @@ type gathering struct {
 	*party
 	acc    *acceptor
 	joined []*caller // by rank
-	count  int       // of joined
+	count  int       // of those that have been let in
+	told   int       // ranks that have been turned away
 	links  []*conn   // of the mesh, by rank
 	linked int       // of links
 	ready  int       // ranks that have all their connections
@@ -145,8 +146,17 @@ func (g *gathering) take(c *caller) *JoinError {
 		g.admit(c)
 		return nil
 	}
-	c.refuse(err)
+	g.turnAway(c, err)
 	return err
+}
+
+// turnAway refuses a caller, and remembers that its rank has been told.
+func (g *gathering) turnAway(c *caller, e *JoinError) {
+	c.refuse(e)
+	if c.Rank > 0 && c.Rank < g.size && g.joined[c.Rank] == nil {
+		g.joined[c.Rank] = c // closed; there is nothing more to come from it
+		g.told++
+	}
 }
 
 func (g *gathering) admit(c *caller) {
@@ -256,18 +266,14 @@ func (g *gathering) doom(ctx context.Context, e *JoinError) {
 	}
 	grace := time.NewTimer(doomGrace)
 	defer grace.Stop()
-	for told := g.count; told < g.size-1; {
+	for g.count+g.told < g.size-1 {
 		select {
 		case c := <-g.acc.callers:
 			if c.purpose == purposeMesh {
 				c.Close()
 				continue
 			}
-			c.refuse(e)
-			if c.Rank > 0 && c.Rank < g.size && g.joined[c.Rank] == nil {
-				g.joined[c.Rank] = c // closed already; remembers that it was told
-				told++
-			}
+			g.turnAway(c, e)
 		case <-g.words:
 		case <-grace.C:
 			return

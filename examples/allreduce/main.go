@@ -46,7 +46,7 @@ func launch(ctx context.Context, opt options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Size() > 1 || launched(c) {
+	if c.Source() != "single" { // a launcher started this process
 		return runRank(ctx, c, opt, stdout)
 	}
 	if err := c.Close(); err != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	batchSize = 64   // images of one step, over all ranks
-	rate      = 0.2  // learning rate
+	batchSize = 64  // images of one step, over all ranks
+	rate      = 0.2 // learning rate
 	momentum  = 0.9
 )
 

@@ -14,8 +14,16 @@ const (
 	multicast
 )
 
-// access checks one operation on n bytes at h and books it on c.
-func (t *Transport) access(c transport.Completion, h transport.Handle, n int, cast casting, transactions int) (*endpoint, error) {
+// A counter is the place that a counted operation adds to; the zero value is
+// that of an operation that counts nothing.
+type counter struct {
+	counts bool
+	offset uint64
+}
+
+// access checks one operation on n bytes at h and books it on c. It is the only
+// step that can fail: what it lets pass can be carried out.
+func (t *Transport) access(c transport.Completion, h transport.Handle, n int, cast casting, count counter, transactions int) (*endpoint, error) {
 	e, err := t.lookup(h, uint64(n), transport.Granule)
 	if err != nil {
 		return nil, err
@@ -25,6 +33,11 @@ func (t *Transport) access(c transport.Completion, h transport.Handle, n int, ca
 	}
 	if e.multicast != (cast == multicast) {
 		return nil, fmt.Errorf("pointer: endpoint %d: %w: unicast and multicast endpoints have operations of their own", h.ID, transport.ErrUnsupported)
+	}
+	if count.counts {
+		if err := e.checkCounter(count.offset, h, n); err != nil {
+			return nil, err
+		}
 	}
 	if err := book(c, transactions); err != nil {
 		return nil, err
@@ -55,8 +68,9 @@ func book(c transport.Completion, transactions int) error {
 	return own.start(transactions)
 }
 
-// counter checks a counter's place next to a range of n bytes at h.
-func (e *endpoint) counter(h transport.Handle, n int, offset uint64) error {
+// checkCounter checks a counter's place next to a range of n bytes at h, which
+// is in bounds.
+func (e *endpoint) checkCounter(offset uint64, h transport.Handle, n int) error {
 	switch {
 	case !e.counted:
 		return fmt.Errorf("pointer: endpoint %d: %w: it was created without counted operations", e.id, transport.ErrUnsupported)

@@ -50,7 +50,7 @@ func (c *completion) start(transactions int) error {
 	if c.arrived == c.expected {
 		return fmt.Errorf("pointer: start an operation: %w: all arrivals of the phase are made", transport.ErrPhase)
 	}
-	if c.transactions+transactions > transport.MaxTransactions {
+	if transactions > transport.MaxTransactions-c.transactions { // the sum may not fit an int
 		return fmt.Errorf("pointer: %w", transport.ErrTransactions)
 	}
 	c.transactions += transactions

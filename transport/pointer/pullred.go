@@ -1,38 +1,67 @@
 package pointer
 
 import (
+	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
 )
 
-// PullRed implements [transport.Transport]. dst is aligned to the element size.
+// PullRed implements [transport.Transport]. It is faster if dst is aligned to
+// the element size.
 func (t *Transport) PullRed(c transport.Completion, dst []byte, src transport.Handle, op transport.RedOp, typ kernels.Type) error {
 	if !transport.PullRedSupports(op, typ) {
 		return fmt.Errorf("pointer: pullred %v on %v: %w", op, typ, transport.ErrUnsupported)
 	}
-	e, err := t.access(c, src, len(dst), multicast, len(dst))
+	e, err := t.access(c, src, len(dst), multicast, counter{}, len(dst))
 	if err != nil {
 		return err
-	}
-	if op == transport.RedAnd || op == transport.RedOr || op == transport.RedXor {
-		copy(dst, e.replicas[0].data[src.Offset:])
-		for i := range e.replicas[1:] {
-			from := e.replicas[1+i].data[src.Offset : src.Offset+uint64(len(dst))]
-			for j := range dst { // bitwise: bytes will do for any word
-				dst[j] = byte(combine32(uint32(dst[j]), uint32(from[j]), op, kernels.TypeUint32))
-			}
-		}
-		return nil
 	}
 	var few [16][]byte
 	srcs := few[:0]
 	for i := range e.replicas {
 		srcs = append(srcs, e.replicas[i].data[src.Offset:src.Offset+uint64(len(dst))])
 	}
-	if err := kernels.Reduce(dst, srcs, typ, kernelOp(op)); err != nil {
-		return fmt.Errorf("pointer: pullred: %w", err)
+	switch op {
+	case transport.RedAnd, transport.RedOr, transport.RedXor:
+		combineBits(dst, srcs, op)
+	default:
+		return reduce(dst, srcs, typ, kernelOp(op))
+	}
+	return nil
+}
+
+// combineBits works on 8 bytes at a time, whatever the word. All sources are
+// read before dst is written, which may be one of them.
+func combineBits(dst []byte, srcs [][]byte, op transport.RedOp) {
+	for o := 0; o < len(dst); o += 8 {
+		v := binary.NativeEndian.Uint64(srcs[0][o:])
+		for _, s := range srcs[1:] {
+			v = combine64(v, binary.NativeEndian.Uint64(s[o:]), op, kernels.TypeUint64)
+		}
+		binary.NativeEndian.PutUint64(dst[o:], v)
+	}
+}
+
+// reduce reduces into dst at any alignment, which kernels does not.
+func reduce(dst []byte, srcs [][]byte, typ kernels.Type, op kernels.Op) error {
+	if uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%uintptr(typ.Align()) == 0 {
+		return kernels.Reduce(dst, srcs, typ, op)
+	}
+	block := make([]uint64, 512)
+	aligned := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(block))), 8*len(block))
+	part := make([][]byte, len(srcs))
+	for o := 0; o < len(dst); o += len(aligned) {
+		n := min(len(aligned), len(dst)-o)
+		for i, s := range srcs {
+			part[i] = s[o : o+n]
+		}
+		if err := kernels.Reduce(aligned[:n], part, typ, op); err != nil {
+			return err
+		}
+		copy(dst[o:], aligned[:n])
 	}
 	return nil
 }

@@ -1,22 +1,45 @@
 package pointer
 
-import (
-	"github.com/weft-go/weft/transport"
-)
+import "github.com/weft-go/weft/transport"
 
 // Put implements [transport.Transport].
 func (t *Transport) Put(c transport.Completion, dst transport.Handle, src []byte) error {
-	e, err := t.access(c, dst, len(src), unicast, len(src)/transport.Granule)
+	return t.put(c, dst, src, unicast, counter{})
+}
+
+// PutCounted implements [transport.Transport].
+func (t *Transport) PutCounted(c transport.Completion, dst transport.Handle, src []byte, counterOffset uint64) error {
+	return t.put(c, dst, src, unicast, counter{true, counterOffset})
+}
+
+// PutMultimem implements [transport.Transport].
+func (t *Transport) PutMultimem(c transport.Completion, dst transport.Handle, src []byte) error {
+	return t.put(c, dst, src, multicast, counter{})
+}
+
+// PutCountedMultimem implements [transport.Transport].
+func (t *Transport) PutCountedMultimem(c transport.Completion, dst transport.Handle, src []byte, counterOffset uint64) error {
+	return t.put(c, dst, src, multicast, counter{true, counterOffset})
+}
+
+func (t *Transport) put(c transport.Completion, dst transport.Handle, src []byte, cast casting, count counter) error {
+	e, err := t.access(c, dst, len(src), cast, count, len(src)/transport.Granule)
 	if err != nil {
 		return err
 	}
-	copyIn(e.replicas[0].data[dst.Offset:], src)
+	for i := range e.replicas {
+		r := &e.replicas[i]
+		copyIn(r.data[dst.Offset:], src)
+		if count.counts {
+			r.count(count.offset, len(src))
+		}
+	}
 	return nil
 }
 
 // PutMasked implements [transport.Transport].
 func (t *Transport) PutMasked(c transport.Completion, dst transport.Handle, src []byte, mask uint16) error {
-	e, err := t.access(c, dst, len(src), unicast, len(src)/transport.Granule)
+	e, err := t.access(c, dst, len(src), unicast, counter{}, len(src)/transport.Granule)
 	if err != nil {
 		return err
 	}
@@ -25,46 +48,6 @@ func (t *Transport) PutMasked(c transport.Completion, dst transport.Handle, src 
 		if mask>>(i%transport.Granule)&1 != 0 {
 			to[i] = b
 		}
-	}
-	return nil
-}
-
-// PutCounted implements [transport.Transport].
-func (t *Transport) PutCounted(c transport.Completion, dst transport.Handle, src []byte, counterOffset uint64) error {
-	return t.putCounted(c, dst, src, counterOffset, unicast)
-}
-
-// PutMultimem implements [transport.Transport].
-func (t *Transport) PutMultimem(c transport.Completion, dst transport.Handle, src []byte) error {
-	e, err := t.access(c, dst, len(src), multicast, len(src)/transport.Granule)
-	if err != nil {
-		return err
-	}
-	for i := range e.replicas {
-		copyIn(e.replicas[i].data[dst.Offset:], src)
-	}
-	return nil
-}
-
-// PutCountedMultimem implements [transport.Transport].
-func (t *Transport) PutCountedMultimem(c transport.Completion, dst transport.Handle, src []byte, counterOffset uint64) error {
-	return t.putCounted(c, dst, src, counterOffset, multicast)
-}
-
-func (t *Transport) putCounted(c transport.Completion, dst transport.Handle, src []byte, counterOffset uint64, cast casting) error {
-	e, err := t.lookup(dst, uint64(len(src)), transport.Granule)
-	if err != nil {
-		return err
-	}
-	if err := e.counter(dst, len(src), counterOffset); err != nil {
-		return err
-	}
-	if _, err := t.access(c, dst, len(src), cast, len(src)/transport.Granule); err != nil {
-		return err
-	}
-	for i := range e.replicas {
-		copyIn(e.replicas[i].data[dst.Offset:], src)
-		e.replicas[i].count(counterOffset, len(src))
 	}
 	return nil
 }
@@ -89,7 +72,7 @@ func copyIn(dst, src []byte) {
 
 // Get implements [transport.Transport].
 func (t *Transport) Get(c transport.Completion, dst []byte, src transport.Handle) error {
-	e, err := t.access(c, src, len(dst), unicast, len(dst))
+	e, err := t.access(c, src, len(dst), unicast, counter{}, len(dst))
 	if err != nil {
 		return err
 	}

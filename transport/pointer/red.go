@@ -12,43 +12,32 @@ import (
 
 // Red implements [transport.Transport].
 func (t *Transport) Red(c transport.Completion, dst transport.Handle, src []byte, op transport.RedOp, typ kernels.Type) error {
-	return t.red(c, dst, src, op, typ, noCounter, unicast)
+	return t.red(c, dst, src, op, typ, unicast, counter{})
 }
 
 // RedCounted implements [transport.Transport].
 func (t *Transport) RedCounted(c transport.Completion, dst transport.Handle, src []byte, op transport.RedOp, typ kernels.Type, counterOffset uint64) error {
-	return t.red(c, dst, src, op, typ, counterOffset, unicast)
+	return t.red(c, dst, src, op, typ, unicast, counter{true, counterOffset})
 }
 
 // RedMultimem implements [transport.Transport].
 func (t *Transport) RedMultimem(c transport.Completion, dst transport.Handle, src []byte, op transport.RedOp, typ kernels.Type) error {
-	return t.red(c, dst, src, op, typ, noCounter, multicast)
+	return t.red(c, dst, src, op, typ, multicast, counter{})
 }
 
-const noCounter = math.MaxUint64
-
-func (t *Transport) red(c transport.Completion, dst transport.Handle, src []byte, op transport.RedOp, typ kernels.Type, counterOffset uint64, cast casting) error {
+func (t *Transport) red(c transport.Completion, dst transport.Handle, src []byte, op transport.RedOp, typ kernels.Type, cast casting, count counter) error {
 	if !transport.RedSupports(op, typ) {
 		return fmt.Errorf("pointer: red %v on %v: %w", op, typ, transport.ErrUnsupported)
 	}
-	if counterOffset != noCounter {
-		e, err := t.lookup(dst, uint64(len(src)), transport.Granule)
-		if err != nil {
-			return err
-		}
-		if err := e.counter(dst, len(src), counterOffset); err != nil {
-			return err
-		}
-	}
-	e, err := t.access(c, dst, len(src), cast, len(src)/transport.Granule)
+	e, err := t.access(c, dst, len(src), cast, count, len(src)/transport.Granule)
 	if err != nil {
 		return err
 	}
 	for i := range e.replicas {
 		r := &e.replicas[i]
 		redBytes(r.data[dst.Offset:dst.Offset+uint64(len(src))], src, op, typ)
-		if counterOffset != noCounter {
-			r.count(counterOffset, len(src))
+		if count.counts {
+			r.count(count.offset, len(src))
 		} else {
 			r.bell.ringIfArmed()
 		}

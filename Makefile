@@ -1,0 +1,54 @@
+# Every target works on a fresh Debian or Ubuntu with Go: it first installs what
+# it needs, see scripts/setup.
+
+GO          := $(shell command -v go || echo /usr/local/go/bin/go)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+export PATH := $(dir $(GO)):$(PATH)
+
+# The ranks may be more than the cores, and Open MPI refuses root by default.
+MPIRUN := mpirun --oversubscribe $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
+
+# Packages for the race detector, and those that differ with MPI.
+RACE_PKGS ?= ./...
+MPI_PKGS  ?= ./comm/... ./collectives/... ./examples/...
+TESTFLAGS ?=
+
+.PHONY: help setup build demo test lint clean
+
+help:
+	@echo 'make demo    train a network on 4 ranks, started by mpirun'
+	@echo 'make test    run all tests'
+	@echo 'make lint    check formatting, vet, staticcheck, import direction'
+	@echo 'make build   build the programs into bin/'
+	@echo 'make setup   install what building needs (the others do it too)'
+	@echo 'make clean   remove bin/'
+
+setup:
+	@scripts/setup
+
+build: setup
+	$(GO) build -o bin/ ./cmd/...
+	$(GO) build -tags mpi -o bin/ ./examples/...
+
+demo: build
+	$(MPIRUN) -np 4 bin/allreduce </dev/null
+
+test: setup
+	$(GO) vet ./...
+	$(GO) vet -tags mpi ./...
+	$(GO) build -tags mpi ./...
+	scripts/gotest $(TESTFLAGS) ./...
+	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
+	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
+
+lint: setup
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \
+		{ echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags mpi ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) -tags mpi ./...
+	$(GO) run ./internal/tools/importcheck "" mpi
+
+clean:
+	rm -rf bin

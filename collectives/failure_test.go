@@ -1,0 +1,3 @@
+package collectives
+
+func failureProgram() error { return nil }

@@ -1,0 +1,5 @@
+//go:build mpi
+
+package collectives
+
+const mpirunSource = "mpi"
