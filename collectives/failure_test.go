@@ -1,3 +1,203 @@
 package collectives
 
-func failureProgram() error { return nil }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/ranktest"
+	"github.com/weft-go/weft/kernels"
+)
+
+// loopCalls are the collectives that the failure tests run in a loop, with
+// roots that go round.
+var loopCalls = []struct {
+	name string
+	call func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error
+}{
+	{"AllReduce", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		return AllReduce(ctx, c, a, b, kernels.Sum)
+	}},
+	{"Reduce", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		return Reduce(ctx, c, a, b, kernels.Max, k%c.Size())
+	}},
+	{"Broadcast", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		return Broadcast(ctx, c, a, k%c.Size())
+	}},
+	{"AllGather", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		return AllGather(ctx, c, a, b[:len(a)/c.Size()])
+	}},
+	{"AllToAll", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		return AllToAll(ctx, c, a, b)
+	}},
+	{"Barrier", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		return Barrier(ctx, c)
+	}},
+	{"Split", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		part, err := c.Split(ctx, c.Rank()%2, 0)
+		if err != nil {
+			return err
+		}
+		return part.Close()
+	}},
+}
+
+// failureProgram calls one collective until it fails, and then does what a
+// program does: tries again, and closes.
+func failureProgram() error {
+	ctx := context.Background()
+	c, err := comm.Init(ctx)
+	if err != nil {
+		return err
+	}
+	which, err := strconv.Atoi(os.Getenv("WEFT_TEST_CALL"))
+	if err != nil {
+		return err
+	}
+	sizes := []int{8, 2000, 80000}
+	a, b := make([]int64, 80000), make([]int64, 80000)
+	for k := 0; ; k++ {
+		if k == 20 {
+			fmt.Println("running")
+		}
+		n := sizes[k%len(sizes)] / c.Size() * c.Size()
+		begin := time.Now()
+		err := loopCalls[which].call(ctx, c, k, a[:n], b[:n])
+		if err == nil {
+			continue
+		}
+		fmt.Printf("failed after %d ms: dead=%v deadline=%v aborted=%v: %v\n", time.Since(begin).Milliseconds(),
+			errors.Is(err, comm.ErrPeerDead), errors.Is(err, context.DeadlineExceeded), errors.Is(err, comm.ErrAborted), err)
+		break
+	}
+	begin := time.Now()
+	err = AllReduce(ctx, c, a[:1], b[:1], kernels.Sum)
+	if err == nil || c.AsyncErr() == nil || time.Since(begin) > time.Second {
+		return fmt.Errorf("a later call gave %v after %v, AsyncErr %v", err, time.Since(begin), c.AsyncErr())
+	}
+	begin = time.Now()
+	if err := c.Close(); err != nil {
+		return err
+	}
+	fmt.Printf("closed after %d ms\n", time.Since(begin).Milliseconds())
+	return nil
+}
+
+// number finds the number in front of ms that follows text.
+func number(t *testing.T, out, text string) int {
+	m := regexp.MustCompile(text + ` (\d+) ms`).FindStringSubmatch(out)
+	require.NotNil(t, m, out)
+	n, err := strconv.Atoi(m[1])
+	require.NoError(t, err)
+	return n
+}
+
+// TestKilledRank kills each rank in turn at a random moment of each collective:
+// every other returns within 2 seconds, names it, and ends well.
+func TestKilledRank(t *testing.T) {
+	const n = 4
+	testEachVictim(t, n, func(t *testing.T, which, victim int) {
+		j := startLoop(t, n, which)
+		require.NoError(t, j.Ranks[victim].Signal(syscall.SIGKILL))
+		killed := time.Now()
+		for r, rank := range j.Ranks {
+			if r == victim {
+				continue
+			}
+			require.NoError(t, rank.Wait(10*time.Second), rank.Output())
+			require.Less(t, time.Since(killed), 2*time.Second, rank.Output())
+			require.Regexp(t, fmt.Sprintf(`dead=true .*rank %d is dead`, victim), rank.Output())
+			require.Contains(t, rank.Output(), "closed after")
+		}
+		require.NoError(t, ignoreKill(j.Ranks[victim].Wait(time.Second)))
+		require.Empty(t, j.Leftovers())
+	})
+}
+
+// TestStoppedRank stops each rank in turn: the others return by the deadline
+// and name it.
+func TestStoppedRank(t *testing.T) {
+	const n = 3
+	const deadline = 600 * time.Millisecond
+	testEachVictim(t, n, func(t *testing.T, which, victim int) {
+		j := startLoop(t, n, which, "WEFT_TIMEOUT="+deadline.String())
+		require.NoError(t, j.Ranks[victim].Signal(syscall.SIGSTOP))
+		for r, rank := range j.Ranks {
+			if r == victim {
+				continue
+			}
+			require.NoError(t, rank.Wait(10*time.Second), rank.Output())
+			// The deadline, then the question who is still there.
+			require.Less(t, number(t, rank.Output(), "failed after"), int((deadline + time.Second).Milliseconds()), rank.Output())
+			require.Less(t, number(t, rank.Output(), "closed after"), 3000, rank.Output())
+			require.Regexp(t, fmt.Sprintf(`aborted=true.*gave up waiting for rank %d\b`, victim), rank.Output())
+		}
+	})
+}
+
+func ignoreKill(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+func testEachVictim(t *testing.T, n int, f func(t *testing.T, which, victim int)) {
+	for which, k := range loopCalls {
+		t.Run(k.name, func(t *testing.T) {
+			for victim := range n {
+				t.Run(fmt.Sprintf("rank=%d", victim), func(t *testing.T) {
+					t.Parallel() // most of it is waiting
+					f(t, which, victim)
+				})
+			}
+		})
+	}
+}
+
+// startLoop starts n ranks and returns when they have run for a random time.
+func startLoop(t *testing.T, n, which int, env ...string) *ranktest.Job {
+	j := ranktest.Start(t, n, "failure", append(env, fmt.Sprintf("WEFT_TEST_CALL=%d", which))...)
+	for _, r := range j.Ranks {
+		require.NoError(t, r.WaitFor("running", 20*time.Second))
+	}
+	time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+	return j
+}
+
+// TestKilledRankMpirun: mpirun ends the job when a rank dies, unless it is told
+// to let it recover.
+func TestKilledRankMpirun(t *testing.T) {
+	const n = 3
+	for victim := range n {
+		t.Run(fmt.Sprintf("rank=%d", victim), func(t *testing.T) {
+			j := ranktest.Mpirun(t, n, "suicide", []string{"--enable-recovery"}, fmt.Sprintf("WEFT_TEST_VICTIM=%d", victim))
+			_ = j.Ranks[0].Wait(30 * time.Second)
+			out := j.Ranks[0].Output()
+			require.Equal(t, n-1, strings.Count(out, "closed after"), out)
+			require.Equal(t, n-1, strings.Count(out, fmt.Sprintf("rank %d is dead", victim)), out)
+		})
+	}
+}
+
+// suicideProgram is failureProgram in which one rank kills itself.
+func suicideProgram() error {
+	if os.Getenv("OMPI_COMM_WORLD_RANK") == os.Getenv("WEFT_TEST_VICTIM") {
+		time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
+	os.Setenv("WEFT_TEST_CALL", "0")
+	return failureProgram()
+}

@@ -41,10 +41,13 @@ func (c *Communicator) AsyncErr() error {
 // abort ends the communicator and tells the others. It returns the error that
 // counts, which is an earlier one if there was one.
 func (c *Communicator) abort(e *AbortError) error {
-	if !c.stop.Set(e) {
-		return c.stop.Err()
+	c.aborting.Lock()
+	defer c.aborting.Unlock()
+	if err := c.stop.Err(); err != nil {
+		return err
 	}
-	c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
+	// The others are told first: whoever sees the stop may close the communicator
+	// at once, and that message must not overtake this one.
 	data := e.encode()
 	for r := range c.members {
 		if r != c.rank {
@@ -52,6 +55,10 @@ func (c *Communicator) abort(e *AbortError) error {
 			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: data})
 		}
 	}
+	if !c.stop.Set(e) { // closed meanwhile
+		return c.stop.Err()
+	}
+	c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
 	return e
 }
 

@@ -42,7 +42,7 @@ func (c *Communicator) Close() error {
 
 // shut leaves one communicator.
 func (c *Communicator) shut() error {
-	broken := c.stop.Err() != nil
+	cause := c.stop.Err()
 	c.stop.Set(ErrClosed) // ends a call of another goroutine, and refuses new ones
 	for callState(c.state.Load()).running() {
 		time.Sleep(100 * time.Microsecond)
@@ -51,14 +51,14 @@ func (c *Communicator) shut() error {
 	if c.failed.Load() {
 		calls-- // the last one: what others do in it can't succeed
 	}
-	out := c.announceLeave(calls)
+	out := c.announceLeave(calls, cause)
 	c.endLeave()
 	wait := time.NewTimer(leaveTime)
 	defer wait.Stop()
 	select {
 	case <-out:
 	case <-wait.C:
-		c.logger.Warn("closed while a rank does not answer", "broken", broken)
+		c.logger.Warn("closed while a rank does not answer", "cause", cause)
 	}
 	c.world.unregister(c)
 	var errs []error

@@ -21,8 +21,9 @@ type Communicator struct {
 	timeout time.Duration
 	logger  *slog.Logger
 
-	engine *progress.Engine
-	stop   *progress.Stop
+	engine   *progress.Engine
+	stop     *progress.Stop
+	aborting sync.Mutex // held while this rank ends the communicator
 
 	state atomic.Uint64 // callState
 	log   callLog

@@ -83,7 +83,7 @@ func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings
 	err := w.checkReachable()
 	if err == nil {
 		var c *Communicator
-		if c, err = w.newCommunicator(ctx, rootID, members, s.timeout); err == nil {
+		if c, err = w.newCommunicator(ctx, nil, rootID, members, s.timeout); err == nil {
 			w.logger.Info("joined", "size", ch.Size(), "source", ch.Source(), "transport", w.transport.Name())
 			return c, nil
 		}
@@ -95,8 +95,9 @@ func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings
 }
 
 // newCommunicator makes a communicator of the given world ranks, this one among
-// them; all of them call it.
-func (w *world) newCommunicator(ctx context.Context, id uint64, members []int, timeout time.Duration) (*Communicator, error) {
+// them; all of them call it. If parent, which may be nil, ends meanwhile, so does
+// the attempt: some rank may not have come this far.
+func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id uint64, members []int, timeout time.Duration) (*Communicator, error) {
 	c := &Communicator{
 		world: w, id: id, members: members, rank: slices.Index(members, w.ch.Rank()),
 		timeout: timeout, stop: progress.NewStop(), buffers: map[freer]struct{}{},
@@ -106,6 +107,9 @@ func (w *world) newCommunicator(ctx context.Context, id uint64, members []int, t
 		c.logger = w.logger.With("comm", fmt.Sprintf("%016x", id), "commrank", c.rank)
 	}
 	w.register(c)
+	if parent != nil {
+		defer parent.stop.OnSet(func() { c.abort(c.orphaned(parent)) })()
+	}
 	err := c.connect(ctx)
 	if err == nil {
 		return c, nil
@@ -121,4 +125,19 @@ func (w *world) newCommunicator(ctx context.Context, id uint64, members []int, t
 	w.unregister(c)
 	c.xchg.drop()
 	return nil, err
+}
+
+// orphaned says that the parent ended before this communicator was made.
+func (c *Communicator) orphaned(parent *Communicator) *AbortError {
+	e := &AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: parent.stop.Err().Error()}
+	var abort *AbortError
+	if errors.As(parent.stop.Err(), &abort) {
+		e.Reason = abort.Reason
+		for _, r := range abort.Ranks {
+			if here := slices.Index(c.members, parent.members[r]); here >= 0 {
+				e.Ranks = append(e.Ranks, here)
+			}
+		}
+	}
+	return e
 }

@@ -1,6 +1,8 @@
 package comm
 
 import (
+	"errors"
+	"slices"
 	"sync"
 
 	"github.com/weft-go/weft/comm/bootstrap"
@@ -96,13 +98,18 @@ func (c *Communicator) onLeft(rank int) {
 }
 
 // announceLeave tells the others that this rank leaves after calls calls, and
-// returns a channel that is closed when all have answered.
-func (c *Communicator) announceLeave(calls uint64) <-chan struct{} {
+// with what cause if it is not of its own will. It returns a channel that is
+// closed when all have answered.
+func (c *Communicator) announceLeave(calls uint64, cause error) <-chan struct{} {
+	var abort *AbortError
+	broken := errors.As(cause, &abort)
 	l := &c.leave
 	l.mu.Lock()
 	l.waits, l.allOut = map[int]bool{}, make(chan struct{})
 	for r := range c.members {
-		if r != c.rank {
+		// Of a rank that did not answer before, no answer is expected now.
+		silent := broken && abort.Reason == ReasonTimeout && slices.Contains(abort.Ranks, r)
+		if r != c.rank && !silent {
 			l.waits[r] = true
 		}
 	}
@@ -111,8 +118,16 @@ func (c *Communicator) announceLeave(calls uint64) <-chan struct{} {
 		close(out)
 	}
 	l.mu.Unlock()
+	// Whoever learns of the leaving first should know why, if there is a reason:
+	// the word of whoever ended the communicator may still be on its way.
 	for r := range c.members {
-		if r != c.rank && c.send(r, bootstrap.Message{Kind: msgLeave, Seq: calls}) != nil {
+		if r == c.rank {
+			continue
+		}
+		if broken {
+			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: abort.encode()})
+		}
+		if c.send(r, bootstrap.Message{Kind: msgLeave, Seq: calls}) != nil {
 			c.onLeft(r)
 		}
 	}

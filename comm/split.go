@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -60,7 +61,21 @@ func (c *Communicator) split(ctx context.Context, call Call, color, key int) (*C
 	for i, m := range group {
 		members[i] = c.members[m.rank]
 	}
-	child, err := c.world.newCommunicator(ctx, childID(c.id, seq, color), members, c.timeout)
+	child, err := c.world.newCommunicator(ctx, c, childID(c.id, seq, color), members, c.timeout)
+	if err != nil && c.stop.Err() != nil {
+		return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: c.stop.Err()}
+	}
+	var abort *AbortError
+	if errors.As(err, &abort) {
+		// The child does not come to be: its ranks mean nothing to the caller.
+		here := *abort
+		here.Origin = group[abort.Origin].rank
+		here.Ranks = make([]int, len(abort.Ranks))
+		for i, r := range abort.Ranks {
+			here.Ranks[i] = group[r].rank
+		}
+		err = &here
+	}
 	if err != nil {
 		return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: err}
 	}

@@ -144,28 +144,28 @@ const deathGrace = 30 * time.Millisecond
 
 // HandleGone implements [bootstrap.Handler].
 func (w *world) HandleGone(peer int, err error) {
-	for _, c := range w.others(nil) { // nobody need wait for its answer any more
-		if r := slices.Index(c.members, peer); r >= 0 {
-			c.onLeft(r)
-		}
-	}
-	if err == nil { // it said goodbye, and has left every communicator before
-		return
-	}
 	w.mu.Lock()
-	first := len(w.dead) == 0
-	w.dead = append(w.dead, peer)
 	closing := w.closing
+	if err != nil {
+		w.dead = append(w.dead, peer)
+	}
 	w.mu.Unlock()
 	if closing {
 		return
 	}
-	w.logger.Warn("rank is gone", "peer", peer, "error", err)
-	if first {
-		time.AfterFunc(deathGrace, w.mournAll)
-		return
+	for _, c := range w.others(nil) {
+		if r := slices.Index(c.members, peer); r >= 0 {
+			c.onLeft(r) // nobody need wait for its answer any more
+			if err == nil && !c.hasLeft(r) {
+				// It left the job without having come to this communicator.
+				c.abort(c.leftTooEarly(r, Call{}, 0))
+			}
+		}
 	}
-	w.mournAll()
+	if err != nil {
+		w.logger.Warn("rank is gone", "peer", peer, "error", err)
+		time.AfterFunc(deathGrace, w.mournAll)
+	}
 }
 
 func (w *world) mournAll() {

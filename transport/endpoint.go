@@ -76,7 +76,8 @@ type Memory interface {
 	Load(offset uint64) uint64
 	// Doorbell is rung by operations that change words of this memory.
 	Doorbell() Doorbell
-	// Free gives the memory back. It must not be bound anywhere.
+	// Free gives the memory back. It must not be bound anywhere, and nobody may
+	// use its doorbell any more.
 	Free() error
 }
 

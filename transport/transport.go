@@ -11,7 +11,7 @@ import (
 //
 // Operations return an error only for a use that the contract forbids, and have
 // then started nothing: [ErrUnknownEndpoint], [ErrBounds], [ErrAlign],
-// [ErrTransactions], [ErrUnsupported]. Whether a started operation worked is in
+// [ErrTransactions], [ErrPhase], [ErrUnsupported]. Whether a started operation worked is in
 // the report of its phase.
 type Transport interface {
 	// Name is the name by which options and reports know the transport.
@@ -28,7 +28,8 @@ type Transport interface {
 	// JoinMulticast makes a multicast endpoint together with the other members
 	// of a group, each of which calls it with its own rank me of n, the same
 	// configuration and its own replica, bound at offset 0. exchange is an
-	// all-gather among the members; it is called the same number of times by all.
+	// all-gather among the members; it is called the same number of times by
+	// all, by a member that can't go on as well, so that nobody waits for it.
 	JoinMulticast(ctx context.Context, cfg EndpointConfig, me, n int, replica Memory, exchange Exchange) (Endpoint, error)
 	// NewCompletion returns a completion whose phases expect 1…[MaxArrivals] arrivals.
 	NewCompletion(arrivals int) (Completion, error)

@@ -46,7 +46,7 @@ type Message struct {
 type Handler interface {
 	// HandleMessage takes a message. Data and Files belong to the handler.
 	HandleMessage(from int, m Message)
-	// HandleGone is called exactly once for each peer, after its last message:
+	// HandleGone is called exactly once for each peer (never for the own rank), after its last message:
 	// err is nil when the peer said goodbye, else it wraps ErrGone. It is also
 	// called (with nil) for peers still connected when this side closes.
 	HandleGone(peer int, err error)
@@ -72,13 +72,19 @@ type Channel interface {
 	// Source names where rank and size came from, for people
 	// ("mpi", "env:OMPI", "env:PMI", "env:SLURM", "env:torchrun", "weft run", "local", "single").
 	Source() string
-	// Start begins delivery to h. It is called once; what arrived earlier is kept.
+	// Start begins delivery to h. It is called once; what arrived earlier is
+	// kept. Without it nothing is handled.
 	Start(h Handler)
-	// Send queues m for rank to and returns without waiting for the peer. It
-	// fails with ErrGone or ErrChannelClosed when the message can't be
-	// delivered any more. Data may be reused when Send returns.
+	// Send queues m for rank to, which may be the own rank, and returns without
+	// waiting for the peer. It fails with ErrGone or ErrChannelClosed when the
+	// message can't be delivered any more, with ErrUnresponsive as well when too
+	// much is waiting for the peer, which is then given up, and with ErrMessage
+	// when the channel can't carry it. Data may be reused, and Files closed,
+	// when Send returns.
 	Send(to int, m Message) error
-	// Close says goodbye to the peers, delivers what is queued within ctx, and
-	// releases all that the channel holds. A second call does nothing.
+	// Close says goodbye to the peers, delivers what is queued within ctx (or
+	// DefaultCloseTimeout, when ctx has no deadline), and releases all that the
+	// channel holds. It must not be called by a handler. A second call does
+	// nothing. A channel of MPI also waits, within ctx, for the others to close.
 	Close(ctx context.Context) error
 }

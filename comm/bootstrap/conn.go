@@ -14,10 +14,9 @@ import (
 // after the other on a TCP stream. One goroutine may read while another writes.
 type conn struct {
 	net.Conn
-	unix *net.UnixConn
-	in   *bufio.Reader // stream only
-	buf  []byte        // packet only: room for one frame, made at the first read
-	oob  []byte
+	unix       *net.UnixConn
+	in         *bufio.Reader // stream only
+	packetRoom               // packet only
 }
 
 func newConn(c net.Conn) *conn {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package bootstrap
 
 import (
@@ -446,4 +448,44 @@ func TestDefaultDeadline(t *testing.T) {
 	_, err := Connect(ctx, Config{LookupEnv: job(2, nil)[0].lookup})
 	require.ErrorIs(t, err, ErrCanceled)
 	require.False(t, errors.Is(err, context.DeadlineExceeded))
+}
+
+// TestConnectSources connects by the variables of each launcher.
+func TestConnectSources(t *testing.T) {
+	tests := []struct {
+		source     string
+		rank, size string
+		more       env
+	}{
+		{"env:OMPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", env{"OMPI_MCA_ess_base_jobid": randomName()}},
+		{"env:PMI", "PMI_RANK", "PMI_SIZE", env{"PMI_JOBID": randomName()}},
+		{"env:PMI", "PMI_RANK", "PMI_SIZE", env{"MPI_LOCALNRANKS": "3"}}, // told apart by the parent
+		{"env:SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", env{"SLURM_JOB_ID": randomName(), "SLURM_STEP_ID": "0"}},
+		{"env:torchrun", "RANK", "WORLD_SIZE", env{"MASTER_ADDR": "nowhere.invalid", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": randomName()}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.source, func(t *testing.T) {
+			envs := make([]env, 3)
+			for r := range envs {
+				envs[r] = tt.more.with(env{tt.rank: strconv.Itoa(r), tt.size: "3"})
+			}
+			if tt.source != "env:torchrun" && builtWithMPI {
+				t.Log("with MPI these launchers lead to MPI_Init, which needs the real thing")
+				return
+			}
+			cs := channels(t, connectAll(t, 20*time.Second, envs, nil))
+			require.Equal(t, tt.source, cs[0].Source())
+			closeAll(t, cs)
+		})
+	}
+}
+
+func TestPMIxAlone(t *testing.T) {
+	if builtWithMPI {
+		return // MPI knows the size
+	}
+	_, err := Connect(t.Context(), Config{LookupEnv: env{"PMIX_RANK": "1"}.lookup})
+	var le *LaunchError
+	require.ErrorAs(t, err, &le)
+	require.ErrorContains(t, err, "-tags mpi")
 }

@@ -40,8 +40,8 @@ func detect(lookup func(string) (string, bool)) (launch, error) {
 	if l.size == 1 {
 		return l, nil
 	}
-	if id := e.get("WEFT_JOB"); id != "" && l.job != "" {
-		l.job += "," + id
+	if id := e.id("WEFT_JOB"); id != "" && l.source != "weft run" {
+		l.job = strings.TrimPrefix(l.job+","+id, ",")
 	}
 	if e.get("WEFT_NODE") != "" {
 		l.nodes, l.one = true, false

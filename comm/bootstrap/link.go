@@ -179,18 +179,25 @@ func (l *link) sayGoodbye() {
 func (l *link) flushed(ctx context.Context) bool {
 	select {
 	case <-l.goodbye:
-		return true
-	default:
-	}
-	select {
-	case <-l.goodbye:
-		return true
 	case <-l.ended:
-		return true
 	case <-ctx.Done():
-		l.conn.SetWriteDeadline(time.Unix(1, 0))
-		return false
+		select {
+		case <-l.goodbye:
+		default:
+			l.conn.SetWriteDeadline(time.Unix(1, 0))
+			return false
+		}
 	}
+	l.mu.Lock()
+	broken := l.broken
+	l.mu.Unlock()
+	if broken { // the peer has closed its end: take its last words, perhaps a goodbye
+		select {
+		case <-l.ended:
+		case <-ctx.Done():
+		}
+	}
+	return true
 }
 
 func (l *link) hasParted() bool {

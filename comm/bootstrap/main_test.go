@@ -1,3 +1,5 @@
+//go:build linux
+
 package bootstrap
 
 import (
@@ -21,6 +23,9 @@ import (
 // agentVar makes the test binary a rank instead: an agent that takes commands
 // from stdin, or a whole program that runs to its end.
 const agentVar = "WEFT_TEST_AGENT"
+
+// builtWithMPI says whether the tests are built with -tags mpi.
+var builtWithMPI bool
 
 // programs are what a rank does under mpirun, where nobody can talk to it.
 var programs = map[string]func(ctx context.Context) error{
@@ -168,7 +173,7 @@ func agent(ctx context.Context) {
 			say("counted %d %d", runtime.NumGoroutine(), len(fds))
 		case "spin":
 			go func() {
-				for {
+				for n := 0; ; n++ { // as a busy program would
 				}
 			}()
 			say("spinning")
@@ -272,15 +277,4 @@ func (r *rank) expect(prefix string) string {
 			require.FailNow(r.t, "no such line", "waited for %q, have %s", prefix, lines)
 		}
 	}
-}
-
-func (r *rank) has(prefix string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, line := range r.lines {
-		if strings.HasPrefix(line, prefix) {
-			return true
-		}
-	}
-	return false
 }

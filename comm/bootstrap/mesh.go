@@ -113,6 +113,7 @@ func (m *mesh) close(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, DefaultCloseTimeout)
 		defer cancel()
 	}
+	lastMPI := m.mpi != nil && m.mpi.leave()
 	m.Start(discard{}) // unless it has been started: lets the readers read
 	var late []int
 	for _, l := range m.links {
@@ -125,9 +126,9 @@ func (m *mesh) close(ctx context.Context) error {
 			late = append(late, r)
 		}
 	}
-	clean := len(late) == 0
-	if m.mpi != nil { // nobody may finalise MPI while others still use it
-		clean = m.awaitGoodbyes(ctx) && clean
+	clean := false
+	if lastMPI { // whether MPI can be finalised depends on all
+		clean = m.awaitGoodbyes(ctx) && len(late) == 0
 	} else {
 		m.linger(ctx)
 	}

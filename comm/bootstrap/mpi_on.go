@@ -29,7 +29,9 @@ var mpiState struct {
 	ours   bool       // we have initialised it, so we finalise it
 	over   bool       // we have finalised it
 	wedged bool       // a call has not returned in time: MPI is lost
-	users  int        // channels, open or opening
+	users  int        // channels: open, opening, closing
+	open   int        // those of them that aren't closing
+	clean  bool       // the last one to be open has heard every rank's goodbye
 	thread *mpiThread // while there are users
 }
 
@@ -100,6 +102,8 @@ type mpiSession struct {
 func acquireMPI(ctx context.Context, log *slog.Logger) (*mpiSession, error) {
 	mpiState.Lock()
 	mpiState.users++
+	mpiState.open++
+	mpiState.clean = false
 	if mpiState.thread == nil {
 		mpiState.thread = startMPIThread()
 	}
@@ -117,19 +121,36 @@ func acquireMPI(ctx context.Context, log *slog.Logger) (*mpiSession, error) {
 		mpiState.Unlock()
 	})
 	if err != nil {
-		s.release(ctx, false)
+		s.abandon(ctx, false)
 		return nil, err
 	}
 	return s, nil
 }
 
+// leave says that the channel is closing, and whether it is the last to do so.
+// The last one must find out, by waiting for goodbyes, whether MPI can be finalised.
+func (s *mpiSession) leave() (last bool) {
+	mpiState.Lock()
+	defer mpiState.Unlock()
+	mpiState.open--
+	return mpiState.open == 0
+}
+
+// abandon gives up a share that no channel came of.
+func (s *mpiSession) abandon(ctx context.Context, clean bool) error {
+	s.leave()
+	return s.release(ctx, clean)
+}
+
 // release gives the share back. The last one finalises MPI, if it is ours and
-// clean says that every rank is about to do the same: MPI_Finalize waits for all.
+// the last to leave has found that every rank is about to do the same:
+// MPI_Finalize waits for all.
 func (s *mpiSession) release(ctx context.Context, clean bool) error {
 	mpiState.Lock()
 	mpiState.users--
+	mpiState.clean = mpiState.clean || clean
 	last := mpiState.users == 0
-	finalize := last && clean && mpiState.ours && !mpiState.over && !mpiState.wedged && mpiUp()
+	finalize := last && mpiState.clean && mpiState.ours && !mpiState.over && !mpiState.wedged && mpiUp()
 	if finalize {
 		mpiState.over = true
 	}
@@ -172,17 +193,18 @@ func connectMPI(ctx context.Context, cfg Config, l launch) (Channel, error) {
 	}
 	var rank, size int
 	if err := s.thread.do(ctx, func() { rank, size = mpi.WorldRank(), mpi.WorldSize() }); err != nil {
-		s.release(ctx, false)
+		s.abandon(ctx, false)
 		return nil, mpiStuck(l, "MPI_Comm_rank", err)
 	}
 	fail := func(err error) (Channel, error) {
-		return nil, errors.Join(err, s.release(ctx, size == 1))
+		if rerr := s.abandon(ctx, size == 1); rerr != nil {
+			cfg.Logger.Debug("weft: MPI", "error", rerr)
+		}
+		return nil, err
 	}
 	if l.source != "single" && (l.size > 0 && l.size != size || l.rank != rank) {
-		e := &LaunchError{l.seen, fmt.Sprintf("MPI says rank %d of %d", rank, size),
-			"start the program with the launcher of the MPI it is linked with, or build without -tags mpi"}
-		s.release(ctx, size == 1)
-		return nil, e
+		return fail(&LaunchError{l.seen, fmt.Sprintf("MPI says rank %d of %d", rank, size),
+			"start the program with the launcher of the MPI it is linked with, or build without -tags mpi"})
 	}
 	l.rank, l.size = rank, size
 	p := newParty(cfg, l)

@@ -1,4 +1,4 @@
-//go:build mpi
+//go:build mpi && linux
 
 package bootstrap
 
@@ -15,6 +15,7 @@ import (
 
 // Programs that need MPI themselves.
 func init() {
+	builtWithMPI = true
 	programs["own-init"] = func(ctx context.Context) error {
 		mpi.Init()
 		if err := exchange(ctx, 2); err != nil {
@@ -49,6 +50,20 @@ func init() {
 			return err
 		}
 		return c.Close(ctx)
+	}
+	programs["crossed"] = func(ctx context.Context) error {
+		a, err := Connect(ctx, Config{})
+		if err != nil {
+			return err
+		}
+		b, err := Connect(ctx, Config{})
+		if err != nil {
+			return err
+		}
+		if a.Rank() == 0 {
+			a, b = b, a
+		}
+		return errors.Join(a.Close(ctx), b.Close(ctx))
 	}
 	programs["other-size"] = func(ctx context.Context) error {
 		os.Setenv("OMPI_COMM_WORLD_SIZE", "5")

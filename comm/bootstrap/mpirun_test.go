@@ -79,10 +79,7 @@ func TestMPI(t *testing.T) {
 		})
 	}
 	t.Run("again after MPI has ended", func(t *testing.T) {
-		want := exchanged("mpi", 3, 1)
-		for _, line := range exchanged("env:OMPI", 3, 19) {
-			want = append(want, line)
-		}
+		want := append(exchanged("mpi", 3, 1), exchanged("env:OMPI", 3, 19)...)
 		require.ElementsMatch(t, want, mpirun(t, exe, 3, "cycles", nil, true))
 	})
 	t.Run("nodes", func(t *testing.T) {
@@ -97,6 +94,11 @@ func TestMPI(t *testing.T) {
 	})
 	t.Run("two channels", func(t *testing.T) {
 		require.ElementsMatch(t, exchanged("mpi", 2, 2), mpirun(t, exe, 2, "two", nil, true))
+	})
+	t.Run("closed in different orders", func(t *testing.T) {
+		start := time.Now()
+		mpirun(t, exe, 3, "crossed", nil, true)
+		require.Less(t, time.Since(start), 9*time.Second)
 	})
 	t.Run("another size", func(t *testing.T) {
 		for _, line := range mpirun(t, exe, 2, "other-size", nil, false) {

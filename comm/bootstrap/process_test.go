@@ -138,6 +138,7 @@ func TestProcessKilled(t *testing.T) {
 			}
 			ranks[2].do("send 0 7") // arrives before the end is told
 			ranks[0].expect("msg 2 kind=1 len=7")
+			time.Sleep(50 * time.Millisecond) // let the schedulers settle
 			start := time.Now()
 			require.NoError(t, ranks[2].cmd.Process.Kill())
 			for _, r := range ranks[:2] {
@@ -227,4 +228,16 @@ func TestProcessMissing(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	require.NoError(t, ranks[1].cmd.Process.Kill())
 	require.Contains(t, ranks[0].expect("connect failed:"), "process is gone: rank 1")
+}
+
+// TestProxyIdentity checks that ranks started through shells of their own still
+// find the one proxy that created the ends of their PMI sockets.
+func TestProxyIdentity(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	require.Contains(t, proxyIdentity(fmt.Sprint(fds[0])), fmt.Sprintf("proxy=%d,", os.Getpid()))
+	require.Contains(t, proxyIdentity(""), fmt.Sprintf("proxy=%d,", os.Getppid()))
+	require.Contains(t, proxyIdentity("9999"), fmt.Sprintf("proxy=%d,", os.Getppid()))
 }

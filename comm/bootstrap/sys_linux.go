@@ -54,6 +54,9 @@ func peerUID(c *net.UnixConn) (int, error) {
 	return int(cred.Uid), nil
 }
 
+// A packetRoom has room for one frame and its descriptors, made at the first read.
+type packetRoom struct{ buf, oob []byte }
+
 func (c *conn) readPacket() (frame, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, maxFrame)

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -41,6 +43,8 @@ func Main(m *testing.M, programs map[string]func() error) {
 // A Job is a set of ranks that run.
 type Job struct {
 	Ranks []*Rank
+	id    string
+	files []string // what was there before
 }
 
 // A Rank is one process of a job.
@@ -76,7 +80,7 @@ func Start(t testing.TB, n int, program string, env ...string) *Job {
 	var token [16]byte
 	rand.Read(token[:])
 	job := hex.EncodeToString(token[:])
-	j := &Job{}
+	j := &Job{id: job, files: strayFiles()}
 	for r := range n {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), programEnv+"="+program,
@@ -156,4 +160,31 @@ func (j *Job) Succeed(t testing.TB, d time.Duration) {
 			t.Fatalf("rank %d: %v\n%s", i, err, r.Output())
 		}
 	}
+}
+
+// Leftovers returns what is left of the job: its processes, and new files
+// named after weft where shared memory and sockets might be.
+func (j *Job) Leftovers() []string {
+	var left []string
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte("WEFT_JOB="+j.id)) {
+			left = append(left, filepath.Dir(path))
+		}
+	}
+	for _, f := range strayFiles() {
+		if !slices.Contains(j.files, f) {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
+func strayFiles() []string {
+	var all []string
+	for _, dir := range []string{"/dev/shm", os.TempDir()} {
+		files, _ := filepath.Glob(filepath.Join(dir, "*weft*"))
+		all = append(all, files...)
+	}
+	return all
 }

@@ -2,7 +2,9 @@ package pointer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/weft-go/weft/transport"
 )
@@ -19,9 +21,11 @@ type endpoint struct {
 	exported  bool
 
 	replicas []replica
-	bound    *memory              // what the owner bound
-	imported *memory              // what import mapped; this endpoint frees it
-	parts    []transport.Endpoint // what a multicast endpoint is made of
+	bound    *memory     // what the owner bound
+	imported *memory     // what import mapped; this endpoint frees it
+	parts    []*endpoint // what a multicast endpoint is made of
+
+	destroyed atomic.Bool
 }
 
 // A replica is the memory behind an endpoint on one member.
@@ -41,7 +45,9 @@ func (e *endpoint) Bind(offset uint64, m transport.Memory) error {
 	switch {
 	case !e.owned:
 		return fmt.Errorf("pointer: bind to endpoint %d: %w", e.id, transport.ErrNotOwner)
-	case !ok:
+	case e.destroyed.Load():
+		return fmt.Errorf("pointer: bind to endpoint %d: %w: it was destroyed", e.id, transport.ErrUnknownEndpoint)
+	case !ok || mem == nil:
 		return fmt.Errorf("pointer: bind: %w: memory of another transport", transport.ErrUnsupported)
 	case e.bound != nil || e.exported:
 		return fmt.Errorf("pointer: bind to endpoint %d again: %w", e.id, transport.ErrUnsupported)
@@ -55,6 +61,8 @@ func (e *endpoint) Bind(offset uint64, m transport.Memory) error {
 
 func (e *endpoint) Unbind(offset, size uint64) error {
 	switch {
+	case !e.owned:
+		return fmt.Errorf("pointer: unbind from endpoint %d: %w", e.id, transport.ErrNotOwner)
 	case e.bound == nil || offset != 0 || size != e.size:
 		return fmt.Errorf("pointer: unbind %d bytes at %d: %w: not what was bound", size, offset, transport.ErrBounds)
 	}
@@ -66,7 +74,7 @@ func (e *endpoint) Export() (transport.Exported, error) {
 	if !e.owned {
 		return transport.Exported{}, fmt.Errorf("pointer: export endpoint %d: %w", e.id, transport.ErrNotOwner)
 	}
-	if e.bound == nil {
+	if e.bound == nil || e.destroyed.Load() {
 		return transport.Exported{}, fmt.Errorf("pointer: export endpoint %d: %w: nothing is bound", e.id, transport.ErrUnknownEndpoint)
 	}
 	x := transport.Exported{Handle: handle{kind: e.bound.kind, counted: e.counted, size: e.size, memSize: e.bound.Size()}.encode()}
@@ -77,18 +85,18 @@ func (e *endpoint) Export() (transport.Exported, error) {
 	return x, nil
 }
 
+// Destroy may be called again, also by the transport's Close.
 func (e *endpoint) Destroy() error {
+	if !e.destroyed.CompareAndSwap(false, true) {
+		return nil
+	}
 	e.t.unregister(e)
-	var err error
+	var errs []error
 	if e.imported != nil {
-		err = e.imported.Free()
-		e.imported = nil
+		errs = append(errs, e.imported.Free())
 	}
 	for _, p := range e.parts {
-		if perr := p.Destroy(); err == nil {
-			err = perr
-		}
+		errs = append(errs, p.Destroy())
 	}
-	e.parts = nil
-	return err
+	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package pointer
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"unsafe"
 
@@ -56,9 +57,14 @@ func word32(b []byte, offset uint64) *atomic.Uint32 {
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
+// checkSize refuses what no machine has, and what this one has not: asking for it
+// would end the process instead of returning an error.
 func checkSize(size uint64) error {
-	if size == 0 || size > maxMemory {
+	if size == 0 || size > maxMemory || size > math.MaxInt/2 {
 		return fmt.Errorf("pointer: allocate %d bytes: %w", size, transport.ErrBounds)
+	}
+	if err := checkInstalled(size); err != nil {
+		return fmt.Errorf("pointer: allocate %d bytes: %w", size, err)
 	}
 	return nil
 }

@@ -45,10 +45,12 @@ func combineBits(dst []byte, srcs [][]byte, op transport.RedOp) {
 	}
 }
 
-// reduce reduces into dst at any alignment, which kernels does not.
+// reduce reduces into dst wherever it is. What kernels refuses, because dst is
+// not aligned or overlaps a source, goes through a block of its own: the
+// operation is booked and can't be refused any more.
 func reduce(dst []byte, srcs [][]byte, typ kernels.Type, op kernels.Op) error {
-	if uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%uintptr(typ.Align()) == 0 {
-		return kernels.Reduce(dst, srcs, typ, op)
+	if kernels.Reduce(dst, srcs, typ, op) == nil {
+		return nil
 	}
 	block := make([]uint64, 512)
 	aligned := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(block))), 8*len(block))

@@ -1,6 +1,7 @@
 package pointer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -36,21 +37,13 @@ func newSharedMemory(size uint64) (*memory, error) {
 		return nil, err
 	}
 	visible := roundUp(size, pageSize())
-	fd, err := unix.MemfdCreate("weft", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := createFile()
 	if err != nil {
 		return nil, fmt.Errorf("pointer: anonymous shared memory (memfd_create): %w", err)
 	}
 	file := os.NewFile(uintptr(fd), "weft")
 	total := int64(visible + pageSize())
-	// Allocating the pages now turns want of memory into an error here, instead
-	// of a fault in the middle of a collective.
-	for {
-		err = unix.Fallocate(fd, 0, 0, total)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err == nil {
+	if err = allocate(fd, total); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {
@@ -58,6 +51,51 @@ func newSharedMemory(size uint64) (*memory, error) {
 		return nil, fmt.Errorf("pointer: %d bytes of shared memory: %w", total, err)
 	}
 	return mapShared(file, visible, true)
+}
+
+// createFile makes an anonymous file that can be sealed. Some systems refuse
+// files that could be executed, and older ones don't know the flag that says no.
+func createFile() (int, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("weft", flags|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL {
+		fd, err = unix.MemfdCreate("weft", flags)
+	}
+	return fd, err
+}
+
+// allocateStep is what one call allocates. A signal makes the call undo its work
+// and fail: the time it takes must be short next to that between the ticks of a
+// profiler.
+const allocateStep = 4 << 20
+
+// allocate gives the file its pages now, so that want of memory is an error here
+// instead of a fault in the middle of a collective.
+func allocate(fd int, total int64) error {
+	for done := int64(0); done < total; {
+		n := min(allocateStep, total-done)
+		switch err := unix.Fallocate(fd, 0, done, n); err {
+		case nil:
+			done += n
+		case unix.EINTR:
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// checkInstalled refuses sizes beyond the memory and swap of the machine. The
+// kernel would try, and kill somebody.
+func checkInstalled(size uint64) error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil // then it is not known
+	}
+	if size > (uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit) {
+		return unix.ENOMEM
+	}
+	return nil
 }
 
 // importSharedMemory maps memory of another process. It checks what it was
@@ -74,10 +112,16 @@ func importSharedMemory(x transport.Exported, h handle) (*memory, error) {
 	if err != nil || got&seals != seals {
 		return nil, fmt.Errorf("%w: the descriptor is not sealed memory", transport.ErrHandle)
 	}
-	if h.memSize%pageSize() != 0 || h.memSize > math.MaxInt64-pageSize() || uint64(st.Size()) != h.memSize+pageSize() {
+	// The handle's size is at most maxMemory: no sum here overflows, except that
+	// an int may have 32 bits.
+	if h.memSize%pageSize() != 0 || h.memSize > math.MaxInt/2 || uint64(st.Size()) != h.memSize+pageSize() {
 		return nil, fmt.Errorf("%w: %d bytes behind the descriptor, handle says %d", transport.ErrHandle, st.Size(), h.memSize)
 	}
-	return mapShared(x.File, h.memSize, false)
+	m, err := mapShared(x.File, h.memSize, false)
+	if err != nil && !errors.Is(err, unix.ENOMEM) { // read-only, for one
+		err = fmt.Errorf("%w: %w", transport.ErrHandle, err)
+	}
+	return m, err
 }
 
 func mapShared(file *os.File, visible uint64, owner bool) (*memory, error) {

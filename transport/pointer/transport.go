@@ -68,7 +68,10 @@ func (t *Transport) Create(cfg transport.EndpointConfig) (transport.Endpoint, er
 		return nil, fmt.Errorf("pointer: create an endpoint of %d bytes: %w: not a multiple of %d", cfg.Size, transport.ErrAlign, bindAlign)
 	}
 	e := &endpoint{t: t, size: cfg.Size, counted: cfg.Counted, owned: true}
-	return e, t.register(e)
+	if err := t.register(e); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // Import implements [transport.Transport].
@@ -81,7 +84,7 @@ func (t *Transport) Import(x transport.Exported) (transport.Endpoint, error) {
 	switch h.kind {
 	case heapMemory:
 		var ok bool
-		if m, ok = x.Ref.(*memory); !ok || m == nil || m.Size() < h.memSize {
+		if m, ok = x.Ref.(*memory); !ok || m == nil || m.kind != heapMemory || m.Size() < h.memSize {
 			return nil, fmt.Errorf("pointer: import: %w: not of this process", transport.ErrHandle)
 		}
 	case sharedMemory:
@@ -100,39 +103,28 @@ func (t *Transport) Import(x transport.Exported) (transport.Endpoint, error) {
 // JoinMulticast implements [transport.Transport]: every member imports every
 // other member's replica.
 func (t *Transport) JoinMulticast(ctx context.Context, cfg transport.EndpointConfig, me, n int, mine transport.Memory, exchange transport.Exchange) (transport.Endpoint, error) {
-	own, err := t.Create(cfg)
-	if err != nil {
-		return nil, err
+	if n < 1 || me < 0 || me >= n {
+		return nil, fmt.Errorf("pointer: join a multicast endpoint as member %d of %d: %w", me, n, transport.ErrBounds)
 	}
-	multi := &endpoint{t: t, size: cfg.Size, counted: cfg.Counted, multicast: true, replicas: make([]replica, n)}
-	multi.parts = append(multi.parts, own)
-	fail := func(err error) (transport.Endpoint, error) {
-		return nil, errors.Join(err, multi.Destroy())
-	}
-	if err := own.Bind(0, mine); err != nil {
-		return fail(err)
-	}
-	x, err := own.Export()
-	if err != nil {
-		return fail(err)
-	}
-	all, err := exchange(ctx, x)
+	multi := &endpoint{t: t, size: cfg.Size, counted: cfg.Counted, multicast: true}
+	// A member that can't go on still exchanges, an export that nobody can
+	// import: the others wait for it.
+	x, err := multi.addOwn(cfg, mine)
+	all, xerr := exchange(ctx, x)
 	x.Close()
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = xerr
+	}
+	if err == nil && len(all) != n {
+		err = fmt.Errorf("pointer: an exchange among %d members gave %d exports: %w", n, len(all), transport.ErrHandle)
 	}
 	for i, x := range all {
-		if i == me {
-			multi.replicas[i] = own.(*endpoint).replicas[0]
-		} else if err == nil {
-			var part transport.Endpoint
-			if part, err = t.Import(x); err == nil {
-				multi.parts = append(multi.parts, part)
-				multi.replicas[i] = part.(*endpoint).replicas[0]
-				if part.Size() != cfg.Size {
-					err = fmt.Errorf("pointer: member %d's replica has %d bytes, not %d: %w", i, part.Size(), cfg.Size, transport.ErrHandle)
-				}
-			}
+		switch {
+		case err != nil:
+		case i == me:
+			multi.replicas = append(multi.replicas, multi.parts[0].replicas[0])
+		default:
+			err = multi.addPeer(i, x)
 		}
 		x.Close()
 	}
@@ -140,9 +132,37 @@ func (t *Transport) JoinMulticast(ctx context.Context, cfg transport.EndpointCon
 		err = t.register(multi)
 	}
 	if err != nil {
-		return fail(err)
+		return nil, errors.Join(err, multi.Destroy())
 	}
 	return multi, nil
+}
+
+// addOwn makes the endpoint of this member's replica and exports it.
+func (e *endpoint) addOwn(cfg transport.EndpointConfig, m transport.Memory) (transport.Exported, error) {
+	own, err := e.t.Create(cfg)
+	if err != nil {
+		return transport.Exported{}, err
+	}
+	e.parts = append(e.parts, own.(*endpoint))
+	if err := own.Bind(0, m); err != nil {
+		return transport.Exported{}, err
+	}
+	return own.Export()
+}
+
+// addPeer imports member i's replica.
+func (e *endpoint) addPeer(i int, x transport.Exported) error {
+	p, err := e.t.Import(x)
+	if err != nil {
+		return fmt.Errorf("pointer: replica of member %d: %w", i, err)
+	}
+	part := p.(*endpoint)
+	e.parts = append(e.parts, part)
+	if part.size != e.size {
+		return fmt.Errorf("pointer: replica of member %d has %d bytes, not %d: %w", i, part.size, e.size, transport.ErrHandle)
+	}
+	e.replicas = append(e.replicas, part.replicas[0])
+	return nil
 }
 
 // Fence implements [transport.Transport]. Go's atomics are sequentially

@@ -60,6 +60,7 @@ type inLane struct {
 	released uint64   // epochs credited to the peer
 	targets  []uint64 // of each cell's counter, once the messages up to next are there
 	part     uint32
+	want     Tag // of the message that Recv waits for
 }
 
 // stageBytes is the length up to which a message is put together in one piece.
@@ -71,6 +72,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	l := cfg.Layout
 	if err := l.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Rank < 0 || cfg.Rank >= l.Ranks {
+		return nil, fmt.Errorf("progress: rank %d of %d: %w", cfg.Rank, l.Ranks, transport.ErrBounds)
 	}
 	e := &Engine{
 		cfg: cfg, t: cfg.Transport, layout: l,
@@ -84,8 +88,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.connect(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	e.wait = waiter{policy: cfg.Policy, mem: e.mem, bell: e.mem.Doorbell(), stop: cfg.Stop, onStall: cfg.OnStall}
-	e.unset = cfg.Stop.onSet(e.wait.bell.Ring)
+	e.wait = waiter{policy: cfg.Policy, mem: e.mem, bell: e.mem.Doorbell(), stop: cfg.Stop, onStall: cfg.OnStall, hopeless: e.mismatch}
+	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
 }
 
@@ -109,6 +113,9 @@ func (e *Engine) connect(ctx context.Context) error {
 		return err
 	}
 	e.peers, err = ImportAll(ctx, e.t, e.own, e.cfg.Rank, e.cfg.Exchange)
+	if err == nil && len(e.peers) != e.layout.Ranks {
+		err = fmt.Errorf("progress: an exchange among %d ranks gave %d exports: %w", e.layout.Ranks, len(e.peers), transport.ErrHandle)
+	}
 	return err
 }
 
@@ -197,12 +204,18 @@ func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, s
 // Send sends data, at most MessageBytes, to a peer as its next message. It
 // waits for a free cell, and has read data when it returns.
 func (e *Engine) Send(peer int, data []byte) error {
+	if err := e.check(peer, len(data)); err != nil {
+		return err
+	}
 	lane := &e.out[peer]
 	cell := int(lane.next % uint64(e.layout.Cells))
 	if free := lane.credit + uint64(e.layout.Cells); lane.next >= free {
 		credit, err := e.wait.until(e.layout.credit(peer), lane.next-uint64(e.layout.Cells)+1, peer)
 		if err != nil {
 			return err
+		}
+		if credit > lane.next {
+			return fmt.Errorf("progress: rank %d released %d messages of the %d sent", peer, credit, lane.next)
 		}
 		lane.credit = credit
 	}
@@ -212,22 +225,24 @@ func (e *Engine) Send(peer int, data []byte) error {
 	tag := Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(len(data)), Part: lane.part}
 	tag.put(e.stage)
 
-	// Everything that does not fill units of its own goes through the stage.
+	// Everything that does not fill units of its own goes through the stage, the
+	// end of data behind the tag: the transport may read both until the phase ends.
 	whole, staged := 0, tagBytes
 	if tagBytes+len(data) > stageBytes {
 		whole = len(data) / transport.Granule * transport.Granule
 	} else {
 		staged += copy(e.stage[tagBytes:], data)
 	}
-	if err := e.t.PutCounted(e.phase, at, e.padded(staged), counter); err != nil {
+	if err := e.t.PutCounted(e.phase, at, padded(e.stage, staged), counter); err != nil {
 		return err
 	}
 	if whole > 0 {
 		if err := e.t.PutCounted(e.phase, at.Add(tagBytes), data[:whole], counter); err != nil {
 			return err
 		}
-		if rest := copy(e.stage, data[whole:]); rest > 0 {
-			if err := e.t.PutCounted(e.phase, at.Add(tagBytes+uint64(whole)), e.padded(rest), counter); err != nil {
+		end := e.stage[tagBytes:]
+		if rest := copy(end, data[whole:]); rest > 0 {
+			if err := e.t.PutCounted(e.phase, at.Add(tagBytes+uint64(whole)), padded(end, rest), counter); err != nil {
 				return err
 			}
 		}
@@ -240,12 +255,23 @@ func (e *Engine) Send(peer int, data []byte) error {
 	return nil
 }
 
-// padded returns the first n bytes of the stage, up to a whole unit, with zeros
+// check refuses what would leave the lane to a peer, or panic.
+func (e *Engine) check(peer, n int) error {
+	if peer < 0 || peer >= len(e.peers) || peer == e.cfg.Rank {
+		return fmt.Errorf("progress: no lane between rank %d and rank %d of %d: %w", e.cfg.Rank, peer, len(e.peers), transport.ErrBounds)
+	}
+	if n < 0 || n > e.layout.MessageBytes() {
+		return fmt.Errorf("progress: a message of %d bytes, where cells hold %d: %w", n, e.layout.MessageBytes(), transport.ErrBounds)
+	}
+	return nil
+}
+
+// padded returns the first n bytes of stage, up to a whole unit, with zeros
 // behind them.
-func (e *Engine) padded(n int) []byte {
+func padded(stage []byte, n int) []byte {
 	end := roundUp(n)
-	clear(e.stage[n:end])
-	return e.stage[:end]
+	clear(stage[n:end])
+	return stage[:end]
 }
 
 func roundUp(n int) int { return (n + transport.Granule - 1) / transport.Granule * transport.Granule }
@@ -253,12 +279,13 @@ func roundUp(n int) int { return (n + transport.Granule - 1) / transport.Granule
 // Recv waits for the next message of a peer, of n bytes, and returns its
 // payload, aligned to 16 bytes, in place: it is valid until Release.
 func (e *Engine) Recv(peer, n int) ([]byte, error) {
-	if n > e.layout.MessageBytes() {
-		return nil, fmt.Errorf("progress: a message of %d bytes, where cells hold %d: %w", n, e.layout.MessageBytes(), transport.ErrBounds)
+	if err := e.check(peer, n); err != nil {
+		return nil, err
 	}
 	lane := &e.in[peer]
 	cell := int(lane.next % uint64(e.layout.Cells))
-	target := lane.targets[cell] + uint64(roundUp(tagBytes+n))
+	target := lane.targets[cell] + messageBytes(n)
+	lane.want = Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(n), Part: lane.part}
 	got, err := e.wait.until(e.layout.counter(peer, cell), target, peer)
 	if err != nil {
 		return nil, err
@@ -266,9 +293,8 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	e.t.Fence(transport.FenceAcquire)
 	slot := e.layout.slot(peer, cell)
 	msg := e.mem.Bytes()[slot : slot+uint64(e.layout.SlotBytes)]
-	want := Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(n), Part: lane.part}
-	if tag := getTag(msg); tag != want {
-		return nil, &MismatchError{Peer: peer, Got: tag, Want: want}
+	if tag := getTag(msg); tag != lane.want {
+		return nil, &MismatchError{Peer: peer, Got: tag, Want: lane.want}
 	}
 	if got != target {
 		return nil, fmt.Errorf("progress: %d bytes counted in a cell from rank %d, %d expected", got, peer, target)
@@ -279,9 +305,33 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
 }
 
+// messageBytes is what a message with n bytes of payload adds to a counter.
+func messageBytes(n int) uint64 { return uint64(roundUp(tagBytes + n)) }
+
+// mismatch says what is wrong if the wait for the word at offset, which is now
+// got, is one for a message and the peer sent a shorter one, so that the wait
+// would not end. A message is known to be shorter when the counter stands where
+// the length in its own tag says that it is complete.
+func (e *Engine) mismatch(peer int, offset, got uint64) error {
+	lane := &e.in[peer]
+	cell := int(lane.next % uint64(e.layout.Cells))
+	if offset != e.layout.counter(peer, cell) || got == lane.targets[cell] {
+		return nil // waits for a credit, or nothing came
+	}
+	e.t.Fence(transport.FenceAcquire)
+	tag := getTag(e.mem.Bytes()[e.layout.slot(peer, cell):])
+	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-lane.targets[cell] != messageBytes(int(tag.Bytes)) {
+		return nil
+	}
+	return &MismatchError{Peer: peer, Got: tag, Want: lane.want}
+}
+
 // Release gives back the cells of all messages received from a peer. Their
 // payloads must not be touched any more.
 func (e *Engine) Release(peer int) error {
+	if err := e.check(peer, 0); err != nil {
+		return err
+	}
 	lane := &e.in[peer]
 	if lane.released == lane.next {
 		return nil
@@ -300,7 +350,8 @@ func (e *Engine) Release(peer int) error {
 	return nil
 }
 
-// finish ends the current phase and reads its report.
+// finish ends the current phase and reads its report. After an error the phase
+// may still be under way: the engine is of no more use.
 func (e *Engine) finish(op transport.OpKind, peer int, at transport.Handle, epoch uint64) error {
 	if err := e.phase.Submit(); err != nil {
 		return err

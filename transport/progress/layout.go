@@ -23,6 +23,10 @@ const (
 	defaultCells = 4
 	maxSlot      = 64 << 10
 	minSlot      = 1 << 10
+	// maxRanks and maxCells keep the size of an endpoint far from overflow.
+	maxRanks = 1 << 20
+	maxCells = 1 << 10
+
 	// segmentBudget bounds what the lanes of one rank take, as far as minSlot allows.
 	segmentBudget = 1 << 20
 )
@@ -40,9 +44,10 @@ func DefaultLayout(n int) Layout {
 
 // Validate says what is wrong with a layout.
 func (l Layout) Validate() error {
-	if l.Ranks < 1 || l.Cells < 2 || l.SlotBytes <= tagBytes || l.SlotBytes%transport.CounterAlign != 0 ||
-		l.SlotBytes > transport.MaxPutBytes {
-		return fmt.Errorf("progress: layout %+v: at least 1 rank and 2 cells, slots in multiples of %d bytes", l, transport.CounterAlign)
+	if l.Ranks < 1 || l.Ranks > maxRanks || l.Cells < 2 || l.Cells > maxCells ||
+		l.SlotBytes <= 0 || l.SlotBytes%transport.CounterAlign != 0 || l.SlotBytes > transport.MaxPutBytes {
+		return fmt.Errorf("progress: layout %+v: 1 to %d ranks, 2 to %d cells, slots in multiples of %d bytes up to %d: %w",
+			l, maxRanks, maxCells, transport.CounterAlign, transport.MaxPutBytes, transport.ErrBounds)
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ func (s *Stop) Err() error {
 // Done is closed when Set is called.
 func (s *Stop) Done() <-chan struct{} { return s.done }
 
-// onSet has ring called when Set is called, or now if it was, until the
-// returned function is called.
-func (s *Stop) onSet(ring func()) (remove func()) {
+// OnSet has ring called when Set is called, or now if it was, until the
+// returned function is called. ring must not block or use s.
+func (s *Stop) OnSet(ring func()) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bells = append(s.bells, ring)

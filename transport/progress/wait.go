@@ -20,7 +20,7 @@ type WaitPolicy struct {
 
 // The stages of a wait, in polls of the word.
 const (
-	spinPolls  = 2000 // with a pause each: of the order of 100 µs
+	spinPolls  = 2000 // with pauses: of the order of 100 µs
 	pauseLoops = 8    // processor pauses per poll
 	stopEvery  = 64   // polls between looks at Stop while spinning
 	yieldPolls = 400  // giving the processor away each time
@@ -33,6 +33,8 @@ const (
 // A WaitError reports a wait that ended before its word had its value.
 type WaitError struct {
 	Peer int // whom the wait was for
+	// Got and Want are the word's value and what was waited for; both are 0 in a
+	// wait for the end of this rank's own operations.
 	Got  uint64
 	Want uint64
 	Err  error // the context's error, or context.DeadlineExceeded
@@ -55,31 +57,30 @@ type waiter struct {
 	ctx      context.Context
 	timeout  time.Duration // 0: none
 	deadline time.Time     // zero until a wait of the call was not short
-	onStall  func(peer int)
+
+	onStall func(peer int)
+	// hopeless says why the word at offset won't get any further than got, or nil.
+	hopeless func(peer int, offset, got uint64) error
 }
 
 // StallAfter is how long a wait lasts before OnStall is called, and how often then.
 const StallAfter = 250 * time.Millisecond
 
 // until waits until the word at offset of the engine's memory is at least want
-// and returns its value.
+// and returns its value. A word that is there counts even if Stop is set.
 func (w *waiter) until(offset, want uint64, peer int) (uint64, error) {
 	// Short waits: no clock, no system call.
-	polls, pause := spinPolls, pauseLoops
-	if w.policy.InProcess {
-		polls, pause = spinLocal, 1
-	}
-	if w.policy.Oversubscribed {
-		polls = 1
-	}
+	polls, pauses := w.policy.spins()
 	for i := 0; i < polls; i++ {
 		if got := w.mem.Load(offset); got >= want {
 			return got, nil
 		}
-		if i%stopEvery == stopEvery-1 && w.stop.Err() != nil {
-			return 0, w.stop.Err()
+		if i%stopEvery == stopEvery-1 {
+			if err := w.stop.Err(); err != nil {
+				return 0, err
+			}
 		}
-		spinPause(pause)
+		spinPause(pauses)
 	}
 	return w.untilSlow(offset, want, peer)
 }
@@ -92,23 +93,15 @@ func (w *waiter) untilSlow(offset, want uint64, peer int) (uint64, error) {
 		if err := w.stop.Err(); err != nil {
 			return 0, err
 		}
-		if w.policy.InProcess || i%goschedPer == goschedPer-1 {
-			yieldGoroutine()
-		} else {
-			yieldThread()
-		}
+		w.yield(i)
 	}
-	start := time.Now()
-	if w.timeout > 0 && w.deadline.IsZero() {
-		w.deadline = start.Add(w.timeout)
-	}
-	nextStall := start.Add(StallAfter)
+	now := w.startClock()
+	nextStall := now.Add(StallAfter)
 	for {
 		ticket := w.bell.Arm()
-		got := w.mem.Load(offset)
-		err := w.stop.Err()
+		got, err := w.mem.Load(offset), w.stop.Err()
 		if got < want && err == nil {
-			w.bell.Sleep(ticket, sleepMax)
+			w.bell.Sleep(ticket, w.nap(now))
 			got, err = w.mem.Load(offset), w.stop.Err()
 		}
 		w.bell.Disarm()
@@ -118,50 +111,100 @@ func (w *waiter) untilSlow(offset, want uint64, peer int) (uint64, error) {
 		case err != nil:
 			return 0, err
 		}
-		if err := w.expired(); err != nil {
-			return 0, &WaitError{Peer: peer, Got: got, Want: want, Err: err}
+		now = time.Now()
+		expired, stalled := w.expired(now), now.After(nextStall)
+		if expired == nil && !stalled {
+			continue
 		}
-		if now := time.Now(); w.onStall != nil && now.After(nextStall) {
+		if err := w.hopeless(peer, offset, got); err != nil {
+			return 0, err
+		}
+		if expired != nil {
+			return 0, &WaitError{Peer: peer, Got: got, Want: want, Err: expired}
+		}
+		if w.onStall != nil {
 			w.onStall(peer)
-			nextStall = now.Add(StallAfter)
 		}
+		nextStall = now.Add(StallAfter)
 	}
 }
 
-// done waits until a completion's phase is done.
+// done waits until a completion's phase is done. Nothing rings when it is, and
+// it should not take long: this never sleeps.
 func (w *waiter) done(c transport.Completion, peer int) error {
-	for i := 0; !c.Test(); i++ {
-		switch {
-		case i < spinPolls:
-			spinPause(1)
-			continue
-		case w.policy.InProcess:
-			yieldGoroutine()
-		default:
-			yieldThread()
+	polls, pauses := w.policy.spins()
+	for i := 0; i < polls; i++ {
+		if c.Test() {
+			return nil
 		}
-		if i%goschedPer != 0 {
-			continue
-		}
+		spinPause(pauses)
+	}
+	nextStall := w.startClock().Add(StallAfter)
+	for i := 1; !c.Test(); i++ {
 		if err := w.stop.Err(); err != nil {
 			return err
 		}
-		if w.timeout > 0 && w.deadline.IsZero() {
-			w.deadline = time.Now().Add(w.timeout)
+		w.yield(i)
+		if i%goschedPer != 0 {
+			continue
 		}
-		if err := w.expired(); err != nil {
+		now := time.Now()
+		if err := w.expired(now); err != nil {
 			return &WaitError{Peer: peer, Err: err}
+		}
+		if w.onStall != nil && now.After(nextStall) {
+			w.onStall(peer)
+			nextStall = now.Add(StallAfter)
 		}
 	}
 	return nil
 }
 
+// spins says how often to look before giving the processor away, and how long
+// to pause in between.
+func (p WaitPolicy) spins() (polls, pauses int) {
+	switch {
+	case p.Oversubscribed:
+		return 1, 1
+	case p.InProcess:
+		return spinLocal, 1
+	}
+	return spinPolls, pauseLoops
+}
+
+// yield gives the processor away, to whom may have the i-th turn.
+func (w *waiter) yield(i int) {
+	if w.policy.InProcess || i%goschedPer == goschedPer-1 {
+		yieldGoroutine()
+	} else {
+		yieldThread()
+	}
+}
+
+// startClock reads the clock for the first time in a wait that is not short,
+// and sets the call's deadline if this is the first of the call.
+func (w *waiter) startClock() time.Time {
+	now := time.Now()
+	if w.timeout > 0 && w.deadline.IsZero() {
+		w.deadline = now.Add(w.timeout)
+	}
+	return now
+}
+
+// nap is how long to sleep at most.
+func (w *waiter) nap(now time.Time) time.Duration {
+	if w.deadline.IsZero() {
+		return sleepMax
+	}
+	return max(0, min(sleepMax, w.deadline.Sub(now)))
+}
+
 // expired returns the context's error, or context.DeadlineExceeded after the deadline.
-func (w *waiter) expired() error {
+func (w *waiter) expired(now time.Time) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	if !w.deadline.IsZero() && time.Now().After(w.deadline) {
+	if !w.deadline.IsZero() && !now.Before(w.deadline) {
 		return fmt.Errorf("%w after %v", context.DeadlineExceeded, w.timeout)
 	}
 	return nil

@@ -1,0 +1,217 @@
+package progress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bound is how long a wait may take to notice its end on a machine that does
+// much else.
+const bound = 10 * time.Second
+
+func TestWaitEnds(t *testing.T) {
+	boom := errors.New("boom")
+	for _, stage := range []struct {
+		name   string
+		before time.Duration // until the event; the stage that the wait is in by then
+	}{{"before", 0}, {"spinning", 20 * time.Microsecond}, {"yielding", 300 * time.Microsecond}, {"asleep", 30 * time.Millisecond}} {
+		for _, p := range []WaitPolicy{{}, {InProcess: true}, {Oversubscribed: true}, {InProcess: true, Oversubscribed: true}} {
+			for _, end := range []string{"stop", "cancel", "deadline", "context's deadline", "word"} {
+				t.Run(fmt.Sprintf("%s,%+v,%s", stage.name, p, end), func(t *testing.T) {
+					es := open(t, tiny(2), func(c *Config) { c.Policy = p })
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					timeout := time.Duration(0)
+					event := func() {}
+					switch end {
+					case "stop":
+						event = func() { es[0].cfg.Stop.Set(boom) }
+					case "cancel":
+						event = cancel
+					case "deadline":
+						timeout = max(1, stage.before)
+					case "context's deadline":
+						ctx, cancel = context.WithTimeout(ctx, max(1, stage.before))
+						defer cancel()
+					case "word":
+						es[1].Begin(t.Context(), 0, 1, 1)
+						event = func() {
+							if err := es[1].Send(0, []byte("hello")); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+					var wg sync.WaitGroup
+					defer wg.Wait()
+					if stage.before == 0 {
+						event()
+					} else {
+						wg.Go(func() { time.Sleep(stage.before); event() })
+					}
+					es[0].Begin(ctx, timeout, 1, 1)
+					start := time.Now()
+					got, err := es[0].Recv(1, 5)
+					took := time.Since(start)
+					require.Less(t, took, bound)
+					var w *WaitError
+					switch end {
+					case "stop":
+						require.Equal(t, boom, err)
+					case "word":
+						require.NoError(t, err)
+						require.Equal(t, "hello", string(got))
+					case "cancel":
+						require.ErrorIs(t, err, context.Canceled)
+						require.ErrorAs(t, err, &w)
+					default:
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+						require.ErrorAs(t, err, &w)
+						require.GreaterOrEqual(t, took, stage.before/2)
+					}
+					if w != nil {
+						require.Equal(t, 1, w.Peer)
+						require.EqualValues(t, 0, w.Got)
+						require.EqualValues(t, 32, w.Want)
+						require.Contains(t, w.Error(), "rank 1")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestWaitPrefersTheWord: what is there is received, even if all has stopped.
+func TestWaitPrefersTheWord(t *testing.T) {
+	es := open(t, tiny(2), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, e := range es {
+		e.Begin(ctx, 1, 1, 1)
+		e.cfg.Stop.Set(errors.New("boom"))
+	}
+	require.NoError(t, es[0].Send(1, []byte("x")))
+	got, err := es[1].Recv(0, 1)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(got))
+	// The same once the wait sleeps.
+	v, err := es[1].wait.untilSlow(es[1].layout.counter(0, 0), 32, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 32, v)
+}
+
+// TestDeadlineIsOfTheCall: waits of a call share one deadline, the next call has
+// its own.
+func TestDeadlineIsOfTheCall(t *testing.T) {
+	es := open(t, tiny(2), nil)
+	const timeout = 50 * time.Millisecond
+	for range 2 {
+		start := time.Now()
+		es[0].Begin(t.Context(), timeout, 1, 1)
+		require.Zero(t, es[0].wait.deadline)
+		_, err := es[0].Recv(1, 5)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.GreaterOrEqual(t, time.Since(start), timeout)
+		first := es[0].wait.deadline
+		_, err = es[0].Recv(1, 5)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, first, es[0].wait.deadline)
+	}
+}
+
+func TestOnStall(t *testing.T) {
+	var stalls []int
+	es := open(t, tiny(3), func(c *Config) {
+		if c.Rank == 0 {
+			c.OnStall = func(peer int) { stalls = append(stalls, peer) }
+		}
+	})
+	es[0].Begin(t.Context(), 5*StallAfter/2, 1, 1)
+	start := time.Now()
+	_, err := es[0].Recv(2, 5)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.GreaterOrEqual(t, time.Since(start), 2*StallAfter)
+	require.NotEmpty(t, stalls)
+	require.LessOrEqual(t, len(stalls), 2)
+	for _, p := range stalls {
+		require.Equal(t, 2, p)
+	}
+}
+
+func TestNap(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		left, want time.Duration
+	}{{time.Hour, sleepMax}, {sleepMax, sleepMax}, {time.Millisecond, time.Millisecond}, {0, 0}, {-time.Second, 0}} {
+		w := waiter{deadline: now.Add(c.left)}
+		require.Equal(t, c.want, w.nap(now))
+	}
+	require.Equal(t, sleepMax, (&waiter{}).nap(now))
+}
+
+func TestStop(t *testing.T) {
+	s := NewStop()
+	require.NoError(t, s.Err())
+	select {
+	case <-s.Done():
+		require.Fail(t, "done")
+	default:
+	}
+	var rung, removed atomic.Int32
+	remove := s.OnSet(func() { removed.Add(1) })
+	s.OnSet(func() {
+		if s.Err() == nil {
+			t.Error("rung before the error is there")
+		}
+		rung.Add(1)
+	})
+	remove()
+	const n = 8
+	errs, firsts := make([]error, n), make([]bool, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		errs[i] = fmt.Errorf("error %d", i)
+		wg.Go(func() { firsts[i] = s.Set(errs[i]) })
+	}
+	wg.Wait()
+	<-s.Done()
+	winners := 0
+	for i, first := range firsts {
+		if first {
+			winners++
+			require.Equal(t, errs[i], s.Err())
+		}
+	}
+	require.Equal(t, 1, winners)
+	require.EqualValues(t, 1, rung.Load())
+	require.Zero(t, removed.Load())
+
+	late := 0
+	s.OnSet(func() { late++ })()
+	require.Equal(t, 1, late, "whoever comes late is told at once")
+}
+
+// TestStopAfterClose: an engine that is gone is not rung.
+func TestStopAfterClose(t *testing.T) {
+	stop := NewStop()
+	es := open(t, tiny(2), func(c *Config) { c.Stop = stop })
+	for _, e := range es {
+		require.NoError(t, e.Close())
+	}
+	for _, e := range es {
+		e.wait.bell.Arm()
+	}
+	require.True(t, stop.Set(errors.New("boom")))
+	for _, e := range es {
+		start := time.Now()
+		e.wait.bell.Sleep(0, 2*time.Millisecond)
+		require.GreaterOrEqual(t, time.Since(start), 2*time.Millisecond)
+		require.NoError(t, e.Close(), "again")
+	}
+}
