@@ -63,11 +63,8 @@ func Connect(ctx context.Context, cfg Config) (Channel, error) {
 	if cfg.LookupEnv == nil {
 		cfg.LookupEnv = os.LookupEnv
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultConnectTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx, DefaultConnectTimeout)
+	defer cancel()
 	l, err := detect(cfg.LookupEnv)
 	if err != nil {
 		return nil, err
@@ -77,6 +74,14 @@ func Connect(ctx context.Context, cfg Config) (Channel, error) {
 		return connectMPI(ctx, cfg, l)
 	}
 	return connectEnv(ctx, cfg, l)
+}
+
+// bounded gives ctx a deadline, if it has none.
+func bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
 }
 
 // connectEnv connects ranks that know each other from the environment.

@@ -93,6 +93,8 @@ func (c *local) Send(to int, m Message) error {
 
 func (c *local) Close(ctx context.Context) (err error) {
 	c.closeOnce.Do(func() {
+		ctx, cancel := bounded(ctx, DefaultCloseTimeout)
+		defer cancel()
 		c.closed.Store(true)
 		c.Start(discard{})
 		for r := range c.peers {

@@ -108,11 +108,8 @@ func (m *mesh) Close(ctx context.Context) (err error) {
 }
 
 func (m *mesh) close(ctx context.Context) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultCloseTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx, DefaultCloseTimeout)
+	defer cancel()
 	lastMPI := m.mpi != nil && m.mpi.leave()
 	m.Start(discard{}) // unless it has been started: lets the readers read
 	var late []int

@@ -11,12 +11,13 @@ type Stop struct {
 	err atomic.Pointer[error]
 
 	mu    sync.Mutex
-	bells []func()
+	bells map[int]func() // by number, so that they can be removed
+	next  int
 	done  chan struct{}
 }
 
 // NewStop returns a Stop that is not set.
-func NewStop() *Stop { return &Stop{done: make(chan struct{})} }
+func NewStop() *Stop { return &Stop{bells: map[int]func(){}, done: make(chan struct{})} }
 
 // Set stops with err, which must not be nil, and wakes all that wait. It says
 // whether this call was the first.
@@ -49,14 +50,15 @@ func (s *Stop) Done() <-chan struct{} { return s.done }
 func (s *Stop) OnSet(ring func()) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bells = append(s.bells, ring)
-	i := len(s.bells) - 1
+	i := s.next
+	s.next++
+	s.bells[i] = ring
 	if s.Err() != nil {
 		ring()
 	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.bells[i] = func() {}
+		delete(s.bells, i)
 	}
 }
