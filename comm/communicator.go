@@ -119,6 +119,12 @@ func (c *Communicator) Route(rank int) Route {
 	return c.world.route(c.members[rank])
 }
 
+// Timeout is the deadline of calls whose context has none.
+func (c *Communicator) Timeout() time.Duration { return c.timeout }
+
+// WaitPolicy says how this rank waits for its peers.
+func (c *Communicator) WaitPolicy() progress.WaitPolicy { return c.world.waitPolicy() }
+
 func (c *Communicator) peer(rank int) bootstrap.Peer { return c.world.ch.Peer(c.members[rank]) }
 
 // send sends a control message to a rank of this communicator.

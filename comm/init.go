@@ -36,7 +36,7 @@ func Init(ctx context.Context, opts ...Option) (*Communicator, error) {
 	}
 	ch, err := bootstrap.Connect(ctx, bootstrap.Config{Logger: s.logger})
 	if err != nil {
-		return nil, fmt.Errorf("weft: Init: %w", err)
+		return nil, err
 	}
 	return start(ctx, ch, false, s)
 }

@@ -19,6 +19,7 @@ type command struct {
 // commands is the table of subcommands, in the order in which help shows them.
 var commands = []command{
 	{"run", "start a program as several ranks on this machine", runCommand},
+	{"info", "print the ranks, their nodes, and how they reach each other", infoCommand},
 	{"version", "print the version of this program", versionCommand},
 }
 

@@ -144,7 +144,7 @@ func (l *link) writeLoop() {
 func (l *link) writeFailed(err error) {
 	l.mesh.log.Debug("weft: write", "peer", l.peer, "error", err)
 	l.mu.Lock()
-	if l.closing && errors.Is(err, os.ErrDeadlineExceeded) {
+	if l.closing && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed)) {
 		err = nil // Close has run out of time; that is not the peer's end
 	}
 	l.breakLocked(err)

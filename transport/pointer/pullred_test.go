@@ -78,7 +78,7 @@ func TestPullRedOrder(t *testing.T) {
 			require.True(t, string(want) == string(mem[2].Bytes()[64:][:size]), "%v on %v, in place", op, typ)
 			require.NoError(t, c.Submit())
 			require.NoError(t, c.Arrive())
-			_, err := c.Report()
+			_, err = c.Report()
 			require.NoError(t, err)
 		}
 	}

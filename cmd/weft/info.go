@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/weft-go/weft/collectives"
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+const infoUsage = `usage: weft info
+
+Joins the job that it is started in and prints, on rank 0, the ranks, the nodes
+they are on, and by what transport each two ranks reach each other and why:
+
+	mpirun -np 4 weft info
+	weft run -n 4 -- weft info
+`
+
+// infoCommand prints what the library finds when a job comes together.
+func infoCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("weft info", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(flags.Output(), infoUsage) }
+	if slices.Contains(args, "-help") || slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+		fmt.Fprint(stdout, infoUsage)
+		return 0
+	}
+	if err := flags.Parse(args); err != nil {
+		return statusUsage
+	}
+	if flags.NArg() > 0 {
+		flags.Usage()
+		return statusUsage
+	}
+	ctx := context.Background()
+	c, err := comm.Init(ctx)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return statusFailure
+	}
+	err = info(ctx, c, stdout)
+	if err != nil {
+		c.Abort(err)
+	}
+	if err = errors.Join(err, c.Close()); err != nil {
+		fmt.Fprintln(stderr, err)
+		return statusFailure
+	}
+	return 0
+}
+
+// info gathers every rank's routes and prints all on rank 0.
+func info(ctx context.Context, c *comm.Communicator, w io.Writer) error {
+	var mine []string
+	for p := range c.Size() {
+		r := c.Route(p)
+		mine = append(mine, fmt.Sprintf("%s\t%s", r.Transport, r.Reason))
+	}
+	all, err := gatherText(ctx, c, strings.Join(mine, "\n"))
+	if err != nil || c.Rank() != 0 {
+		return err
+	}
+
+	fmt.Fprintf(w, "%d ranks on %d nodes, by %s\n\n", c.Size(), len(c.Nodes()), c.Source())
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "rank\tnode\thost\tlocal rank\tpid\tcpus\n")
+	for n, ranks := range c.Nodes() {
+		for l, r := range ranks {
+			p := c.Describe(r)
+			fmt.Fprintf(tw, "%d\t%d\t%s\t%d of %d\t%d\t%s\n", r, n, p.Host, l, len(ranks), p.PID, intervals(p.CPUs))
+		}
+	}
+	tw.Flush()
+
+	// Pairs with the same route go together.
+	type route struct{ from, to string } // as the two ends see it
+	pairs := map[route][]string{}
+	var order []route
+	for i := range all {
+		for j := i + 1; j < len(all); j++ {
+			k := route{strings.Split(all[i], "\n")[j], strings.Split(all[j], "\n")[i]}
+			if pairs[k] == nil {
+				order = append(order, k)
+			}
+			pairs[k] = append(pairs[k], fmt.Sprintf("%d-%d", i, j))
+		}
+	}
+	for _, k := range order {
+		transport, reason, _ := strings.Cut(k.from, "\t")
+		if k.to != k.from {
+			reason += "; the other way: " + strings.ReplaceAll(k.to, "\t", ", ")
+		}
+		fmt.Fprintf(w, "\n%s (%s)\n  ranks %s\n", transport, reason, strings.Join(pairs[k], " "))
+	}
+
+	policy := "by spinning, then yielding, then sleeping"
+	if c.WaitPolicy().Oversubscribed {
+		policy = "by yielding, then sleeping: some ranks share a processor"
+	}
+	fmt.Fprintf(w, "\nranks wait %s\neach communicator of all ranks takes %d KiB of memory per rank; calls end after %v\n",
+		policy, progress.DefaultLayout(c.Size()).Bytes()>>10, c.Timeout())
+	return nil
+}
+
+// gatherText returns every rank's text.
+func gatherText(ctx context.Context, c *comm.Communicator, text string) ([]string, error) {
+	lengths := make([]int, c.Size())
+	if err := collectives.AllGather(ctx, c, lengths, []int{len(text)}); err != nil {
+		return nil, err
+	}
+	most := slices.Max(lengths)
+	buf := make([]uint8, most*c.Size())
+	own := make([]uint8, most)
+	copy(own, text)
+	if err := collectives.AllGather(ctx, c, buf, own); err != nil {
+		return nil, err
+	}
+	texts := make([]string, c.Size())
+	for r, n := range lengths {
+		texts[r] = string(buf[r*most : r*most+n])
+	}
+	return texts, nil
+}
+
+// intervals writes numbers as 0-3,7.
+func intervals(n []int) string {
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(n[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", n[i], n[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
