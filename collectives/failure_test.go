@@ -159,6 +159,9 @@ func testEachVictim(t *testing.T, n int, f func(t *testing.T, which, victim int)
 	for which, k := range loopCalls {
 		t.Run(k.name, func(t *testing.T) {
 			for victim := range n {
+				if raceEnabled && victim > 0 {
+					break
+				}
 				t.Run(fmt.Sprintf("rank=%d", victim), func(t *testing.T) {
 					t.Parallel() // most of it is waiting
 					f(t, which, victim)

@@ -44,6 +44,7 @@ func TestWrongArguments(t *testing.T) {
 	c := cs[1]
 	s := make([]float32, 64)
 	var none *comm.Communicator
+	var noContext context.Context
 	expired, cancel := context.WithCancel(ctx)
 	cancel()
 	tests := []struct {
@@ -57,7 +58,7 @@ func TestWrongArguments(t *testing.T) {
 		{"AllGather nil communicator", func() error { return AllGather(ctx, none, s, s[:1]) }, comm.ErrNil},
 		{"AllToAll nil communicator", func() error { return AllToAll(ctx, none, s, s) }, comm.ErrNil},
 		{"Reduce nil communicator", func() error { return Reduce(ctx, none, s, s, kernels.Sum, 0) }, comm.ErrNil},
-		{"AllReduce nil context", func() error { return AllReduce(nil, c, s, s, kernels.Sum) }, comm.ErrArgument}, //nolint:staticcheck // the point
+		{"AllReduce nil context", func() error { return AllReduce(noContext, c, s, s, kernels.Sum) }, comm.ErrArgument},
 		{"AllReduce expired context", func() error { return AllReduce(expired, c, s, s, kernels.Sum) }, context.Canceled},
 		{"AllReduce lengths", func() error { return AllReduce(ctx, c, s[:3], s[8:12], kernels.Sum) }, ErrCount},
 		{"AllReduce nil dst", func() error { return AllReduce(ctx, c, nil, s, kernels.Sum) }, ErrCount},

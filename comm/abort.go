@@ -121,6 +121,10 @@ func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError
 	text := "in another call"
 	if a := c.askAll(theirs, answerTime)[m.Peer]; a != nil && a.Known {
 		text = a.Call.numbered(theirs)
+		// This rank may have run ahead of the call in which the two differ.
+		if ours, ok := c.log.load(theirs); ok && theirs < seq && ours != a.Call {
+			call, seq = ours, theirs
+		}
 	}
 	return c.abort(c.mismatch(m.Peer, text, call, seq))
 }

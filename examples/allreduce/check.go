@@ -11,15 +11,10 @@ import (
 	"github.com/weft-go/weft/comm"
 )
 
-const (
-	// tolerance bounds the difference between training on several ranks and on
-	// one: float32 sums depend on how they are put together. It is about ten
-	// times what was seen with 2 to 16 ranks and several seeds.
-	tolerance = 1e-5
-	// wantAccuracy is what the network reaches on the test images with each of
-	// the seeds 1 to 40.
-	wantAccuracy = 0.95
-)
+// tolerance bounds the difference between training on several ranks and on
+// one: float32 sums depend on how they are put together. It is more than five
+// times what was seen with 2 to 16 ranks and several seeds.
+const tolerance = 1e-5
 
 // checkIdentical fails on all ranks unless all of them hold the same bits.
 func checkIdentical(ctx context.Context, c *comm.Communicator, p params) error {
@@ -74,9 +69,9 @@ func maxDifference(a, b params) float64 {
 }
 
 // checkAccuracy fails if the network has not learnt enough.
-func checkAccuracy(accuracy float64) error {
-	if !(accuracy >= wantAccuracy) {
-		return fmt.Errorf("the network has not learnt enough: accuracy %.4f is below %.2f", accuracy, wantAccuracy)
+func checkAccuracy(accuracy, want float64) error {
+	if !(accuracy >= want) {
+		return fmt.Errorf("the network has not learnt enough: accuracy %.4f is below %.4f", accuracy, want)
 	}
 	return nil
 }

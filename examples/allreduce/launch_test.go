@@ -84,10 +84,18 @@ func weftRun(t *testing.T) launcher {
 func TestMpirun(t *testing.T)  { testLauncher(t, mpirun(t)) }
 func TestWeftRun(t *testing.T) { testLauncher(t, weftRun(t)) }
 
+// trainArgs are the arguments for [trainOptions].
+func trainArgs() []string {
+	if raceEnabled {
+		return []string{"-epochs", "2", "-accuracy", "0.8"}
+	}
+	return nil // the defaults
+}
+
 func testLauncher(t *testing.T, launcher launcher) {
 	for _, n := range []int{1, 2, 3, 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			requireResult(t, program(t, launcher(n)), n)
+			requireResult(t, program(t, launcher(n), trainArgs()...), n)
 		})
 	}
 	t.Run("failing", func(t *testing.T) {
@@ -99,8 +107,8 @@ func testLauncher(t *testing.T, launcher launcher) {
 }
 
 func TestNoLauncher(t *testing.T) {
-	requireResult(t, program(t, nil), 4)
-	requireResult(t, program(t, nil, "-ranks", "5", "-seed", "3", "-epochs", "35"), 5)
+	requireResult(t, program(t, nil, trainArgs()...), 4)
+	requireResult(t, program(t, nil, append(trainArgs(), "-ranks", "5", "-seed", "3")...), 5)
 }
 
 func TestUsage(t *testing.T) {

@@ -28,6 +28,7 @@ func main() {
 	var opt options
 	flag.IntVar(&opt.ranks, "ranks", 4, "number of `ranks` if no launcher started this program")
 	flag.IntVar(&opt.epochs, "epochs", 30, "number of passes over the training images")
+	flag.Float64Var(&opt.accuracy, "accuracy", 0.95, "fail if less than this `share` of the test images is recognised")
 	flag.Uint64Var(&opt.seed, "seed", 1, "seed of all random choices")
 	flag.Parse()
 	if flag.NArg() > 0 || opt.ranks < 1 || opt.epochs < 1 {
@@ -124,7 +125,7 @@ func run(ctx context.Context, c *comm.Communicator, opt options, stdout io.Write
 		return err
 	}
 	fmt.Fprintf(stdout, "parameters differ by at most %.2g from those of one rank alone (tolerance %g)\n", diff, tolerance)
-	if err := checkAccuracy(last.accuracy); err != nil {
+	if err := checkAccuracy(last.accuracy, opt.accuracy); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "result accuracy=%.4f loss=%.4f ranks=%d comm_seconds=%.3f\n",

@@ -13,9 +13,10 @@ const (
 
 // options are the settings of a run.
 type options struct {
-	ranks  int // if no launcher says otherwise
-	epochs int
-	seed   uint64
+	ranks    int // if no launcher says otherwise
+	epochs   int
+	accuracy float64 // wanted; with the default epochs, seeds 1 to 40 reach 0.95
+	seed     uint64
 }
 
 // An epoch is what is known after each pass over the training images.

@@ -11,6 +11,9 @@ import (
 )
 
 func TestTrainAlone(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine can't race")
+	}
 	images, err := loadDigits()
 	require.NoError(t, err)
 	for seed := range uint64(3) {
@@ -21,7 +24,7 @@ func TestTrainAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, epochs, 30)
 		last := epochs[29]
-		require.GreaterOrEqual(t, last.accuracy, wantAccuracy)
+		require.GreaterOrEqual(t, last.accuracy, 0.95)
 		require.Less(t, last.trainLoss, epochs[0].trainLoss/10)
 	}
 }
@@ -39,11 +42,19 @@ func TestHash(t *testing.T) {
 	require.NotEqual(t, h, p.hash())
 }
 
+// trainOptions are the default options, or quicker ones where needed.
+func trainOptions(ranks int) options {
+	if raceEnabled {
+		return options{ranks: ranks, epochs: 2, accuracy: 0.8, seed: 1}
+	}
+	return options{ranks: ranks, epochs: 30, accuracy: 0.95, seed: 1}
+}
+
 func TestRunLocal(t *testing.T) {
 	for _, ranks := range []int{1, 2, 3, 4, 7} {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
 			var stdout strings.Builder
-			err := runLocal(t.Context(), options{ranks: ranks, epochs: 30, seed: 1}, &stdout)
+			err := runLocal(t.Context(), trainOptions(ranks), &stdout)
 			require.NoError(t, err, stdout.String())
 			requireResult(t, result{stdout: stdout.String()}, ranks)
 		})
@@ -52,7 +63,7 @@ func TestRunLocal(t *testing.T) {
 
 func TestRunLocalNotLearnt(t *testing.T) {
 	var stdout strings.Builder
-	err := runLocal(t.Context(), options{ranks: 3, epochs: 1, seed: 1}, &stdout)
+	err := runLocal(t.Context(), options{ranks: 3, epochs: 1, accuracy: 0.95, seed: 1}, &stdout)
 	require.ErrorContains(t, err, "not learnt enough")
 	require.NotContains(t, stdout.String(), "result")
 }

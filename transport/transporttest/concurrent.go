@@ -271,3 +271,38 @@ func checkDoorbellHammer(t *testing.T, open New) {
 }
 
 var spin atomic.Uint64
+
+// checkContention has ranks reduce into the same elements all the time: one
+// update that is not atomic loses others'.
+func checkContention(t *testing.T, open New) {
+	const workers, rounds, bytes = 4, 60, 16 << 10
+	g := openGroup(t, open, 1+workers, area)
+	for _, typ := range []kernels.Type{kernels.TypeUint64, kernels.TypeUint32, kernels.TypeFloat64, kernels.TypeFloat32, kernels.TypeFloat16, kernels.TypeBFloat16} {
+		ones := make([]byte, bytes)
+		for o := 0; o < len(ones); o += typ.Size() {
+			if isFloat(typ) {
+				storeFloat(ones[o:], 1, typ)
+			} else {
+				ones[o] = 1
+			}
+		}
+		clear(g.mem[0].Bytes()[dataAt:])
+		clear(g.want[0][dataAt:])
+		g.ts[0].Fence(transport.FenceRelease)
+		inParallel(workers, func(i int) {
+			from := 1 + i
+			h := transport.Handle{ID: g.peer[from][0].ID(), Offset: dataAt}
+			for range rounds {
+				if !assertNoError(t, g.ts[from].RedCounted(g.done[from], h, ones, transport.RedAdd, typ, counterAt)) {
+					return
+				}
+				finish(t, g.done[from])
+			}
+		})
+		for range workers * rounds { // 240: every type counts as far exactly
+			combine(g.want[0][dataAt:], ones, transport.RedAdd, typ)
+		}
+		g.counted(0, counterAt, workers*rounds*bytes)
+		g.check("%d sums of %v", workers*rounds, typ)
+	}
+}

@@ -47,6 +47,7 @@ func Run(t *testing.T, open New) {
 		{"Memory", checkMemory},
 		{"Map", checkMap},
 		{"Concurrent", checkConcurrent},
+		{"Contention", checkContention},
 		{"Doorbell", checkDoorbell},
 		{"DoorbellHammer", checkDoorbellHammer},
 	} {

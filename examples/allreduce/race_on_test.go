@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raceEnabled says that arithmetic is some 20 times slower than usual.
+const raceEnabled = true
