@@ -18,7 +18,8 @@
 //
 // A message starts with a [Tag] of 16 bytes that says which call it belongs to.
 // A tag that is not the expected one is a mismatch between the calls of two
-// ranks: [MismatchError].
+// ranks: [MismatchError]. So is a message of another length; one that is shorter
+// than expected is noticed when the wait for the rest has lasted [StallAfter].
 //
 // # Waiting
 //

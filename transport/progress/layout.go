@@ -32,7 +32,9 @@ const (
 )
 
 // DefaultLayout returns a layout for a communicator of n ranks: slots as large
-// as stay in cache, smaller when there are many peers.
+// as stay in cache, smaller when there are many peers. The slots of a rank's
+// peers take 1 MiB at most up to 257 ranks, and 4 KiB per rank beyond; counters
+// take 1.25 KiB per rank.
 func DefaultLayout(n int) Layout {
 	l := Layout{Ranks: n, Cells: defaultCells, SlotBytes: maxSlot}
 	if n > 1 {

@@ -1,0 +1,123 @@
+package plan
+
+import "fmt"
+
+// A Collective is what a schedule computes.
+type Collective uint8
+
+const (
+	AllReduce Collective = iota + 1 // Count elements per rank
+	Reduce                          // Count elements per rank; the result is at Root
+	Broadcast                       // Count elements, from Root
+	AllGather                       // Count elements per rank; the result has Ranks·Count
+	AllToAll                        // Count elements per block; both buffers have Ranks·Count
+	Barrier                         // no elements
+)
+
+var collectiveNames = [...]string{AllReduce: "allreduce", Reduce: "reduce", Broadcast: "broadcast",
+	AllGather: "allgather", AllToAll: "alltoall", Barrier: "barrier"}
+
+func (c Collective) String() string {
+	if int(c) < len(collectiveNames) && c != 0 {
+		return collectiveNames[c]
+	}
+	return fmt.Sprintf("collective %d", uint8(c))
+}
+
+// A Shape is everything that a schedule depends on, except the rank. Equal
+// shapes have equal schedules.
+type Shape struct {
+	Collective Collective
+	Ranks      int
+	Count      int // elements, see Collective
+	ElemBytes  int
+	Root       int // of Reduce and Broadcast, else 0
+
+	// MessageBytes is the largest message, Cells the number of messages that a
+	// lane holds before one must be released. Both are the transport's.
+	MessageBytes int
+	Cells        int
+}
+
+// A Buffer is memory that steps name.
+type Buffer uint8
+
+const (
+	// Send is the caller's source. A Broadcast has only Recv.
+	Send Buffer = iota + 1
+	// Recv is the caller's destination. It may be the same memory as Send (for
+	// AllGather: Send may be this rank's block of Recv), and a schedule is right
+	// either way.
+	Recv
+	// Scratch is memory of this rank that keeps nothing between calls.
+	Scratch
+	// Inbox is the payload of the message that the last Wait for Range.Peer
+	// returned. It is read only, and gone after the Release.
+	Inbox
+	// Multi is this rank's replica of the group's multicast memory.
+	Multi
+)
+
+// A Range is elements From … To−1 of a buffer.
+type Range struct {
+	Buf      Buffer
+	Peer     int // of an Inbox
+	From, To int
+}
+
+// Len is the number of elements.
+func (r Range) Len() int { return r.To - r.From }
+
+// A Kind is what a step does.
+type Kind uint8
+
+const (
+	// Copy: Dst ← Srcs[0].
+	Copy Kind = iota + 1
+	// Put: Srcs[0], possibly empty, goes to Peer as the next message of the lane;
+	// its arrival is the signal. It blocks while all cells of the lane are taken.
+	// Srcs[0] may be overwritten afterwards.
+	Put
+	// Wait: blocks until the next message from Peer, of Elems elements, is there;
+	// it is then Inbox of Peer.
+	Wait
+	// Release: gives the cell of the Inbox of Peer back.
+	Release
+	// Combine: Dst ← Srcs[0] op Srcs[1] op … in that order. Dst may be one of Srcs.
+	Combine
+	// PullReduce: Dst ← the reduction of Srcs[0], a range of Multi, over all
+	// replicas in rank order.
+	PullReduce
+	// PutMulti: Srcs[0] → Dst, a range of Multi, in every replica, this rank's
+	// included. When the step is done the bytes are there, but who is to read them
+	// must be told by a Put.
+	PutMulti
+)
+
+// A Step is one thing that a rank does. Steps of a schedule are done one after
+// the other.
+type Step struct {
+	Kind  Kind
+	Peer  int // of Put, Wait, Release
+	Elems int // of Wait
+	Dst   Range
+	Srcs  []Range
+
+	// Complete, of Combine and PullReduce: the result has the contributions of
+	// all ranks. An average is divided here, and nowhere else.
+	Complete bool
+	// Stage and Segment say where in the algorithm the step belongs, for
+	// pictures and messages: the round of the algorithm, and the part of the data.
+	Stage, Segment int
+}
+
+// A Schedule is one rank's part of a collective.
+type Schedule struct {
+	Algorithm string
+	Shape     Shape
+	Rank      int
+
+	ScratchElems int // elements of Scratch
+	MultiElems   int // elements of Multi; 0: no multicast memory is used
+	Steps        []Step
+}
