@@ -5,45 +5,46 @@ import (
 	"unsafe"
 )
 
-// run reduces n > 0 elements of checked arguments. The lengths of dst and srcs
-// are not looked at.
+// run reduces n > 0 elements of checked arguments, and divides the results of
+// Avg by divisor, which is 1 for the other operators. The lengths of dst and
+// srcs are not looked at.
 //
 // This is the place that chooses an implementation. A vector version for some
 // (Type, Op) goes in front of the switch, which stays as the reference and for
 // all other cases. Calls are direct rather than through a table of functions,
 // because arguments of indirect calls escape: buffers on the stack of a caller,
 // and the variadic slice of ReduceSlices, would be allocated for each call.
-func run(dst []byte, srcs [][]byte, n int, t Type, op Op) {
-	if len(srcs) == 1 {
+func run(dst []byte, srcs [][]byte, n int, t Type, op Op, divisor int) {
+	if len(srcs) == 1 && divisor == 1 {
 		size := t.Size()
 		copy(view[byte](dst, 0, n*size), view[byte](srcs[0], 0, n*size))
 		return
 	}
 	switch t {
 	case TypeInt8:
-		natives[int8](dst, srcs, n, op, 0)
+		natives[int8](dst, srcs, n, op, 0, divisor)
 	case TypeInt16:
-		natives[int16](dst, srcs, n, op, 0)
+		natives[int16](dst, srcs, n, op, 0, divisor)
 	case TypeInt32:
-		natives[int32](dst, srcs, n, op, 0)
+		natives[int32](dst, srcs, n, op, 0, divisor)
 	case TypeInt64:
-		natives[int64](dst, srcs, n, op, 0)
+		natives[int64](dst, srcs, n, op, 0, divisor)
 	case TypeUint8:
-		natives[uint8](dst, srcs, n, op, 0)
+		natives[uint8](dst, srcs, n, op, 0, divisor)
 	case TypeUint16:
-		natives[uint16](dst, srcs, n, op, 0)
+		natives[uint16](dst, srcs, n, op, 0, divisor)
 	case TypeUint32:
-		natives[uint32](dst, srcs, n, op, 0)
+		natives[uint32](dst, srcs, n, op, 0, divisor)
 	case TypeUint64:
-		natives[uint64](dst, srcs, n, op, 0)
+		natives[uint64](dst, srcs, n, op, 0, divisor)
 	case TypeFloat16:
-		halves(dst, srcs, n, op, float16Format)
+		halves(dst, srcs, n, op, float16Format, divisor)
 	case TypeBFloat16:
-		halves(dst, srcs, n, op, bfloat16Format)
+		halves(dst, srcs, n, op, bfloat16Format, divisor)
 	case TypeFloat32:
-		natives(dst, srcs, n, op, math.Float32frombits(0x7FFFFFFF))
+		natives(dst, srcs, n, op, math.Float32frombits(0x7FFFFFFF), divisor)
 	case TypeFloat64:
-		natives(dst, srcs, n, op, math.Float64frombits(0x7FFFFFFFFFFFFFFF))
+		natives(dst, srcs, n, op, math.Float64frombits(0x7FFFFFFFFFFFFFFF), divisor)
 	}
 }
 
@@ -52,23 +53,22 @@ const (
 	fan        = 4    // the most buffers that one loop reads
 )
 
-// natives reduces n elements of the types that Go computes with, from two or
-// more sources. nan is the result of Min and Max if a source is a NaN.
-func natives[E native](dst []byte, srcs [][]byte, n int, op Op, nan E) {
+// natives reduces n elements of the types that Go computes with. nan is the result of Min and Max if a source is a NaN.
+func natives[E native](dst []byte, srcs [][]byte, n int, op Op, nan E, divisor int) {
 	if len(srcs) > fan {
-		nativesMany(dst, srcs, n, op, nan)
+		nativesMany(dst, srcs, n, op, nan, divisor)
 		return
 	}
 	block := n
-	if op == Avg {
+	if divisor != 1 {
 		block = blockBytes / int(unsafe.Sizeof(nan)) // divided while still in the cache
 	}
 	for lo := 0; lo < n; lo += block {
 		hi := min(lo+block, n)
 		d := view[E](dst, lo, hi)
 		fold(op, d, view[E](srcs[0], lo, hi), srcs[1:], lo, hi, nan)
-		if op == Avg {
-			divide(d, len(srcs))
+		if divisor != 1 {
+			divide(d, divisor)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func natives[E native](dst []byte, srcs [][]byte, n int, op Op, nan E) {
 // nativesMany is natives for more sources than one loop reads. Partial results
 // cannot wait in dst, which may be the memory of a source that is still to be
 // read: they wait in a block on the stack.
-func nativesMany[E native](dst []byte, srcs [][]byte, n int, op Op, nan E) {
+func nativesMany[E native](dst []byte, srcs [][]byte, n int, op Op, nan E, divisor int) {
 	var buf [blockBytes / 8]uint64
 	acc := unsafe.Slice((*E)(unsafe.Pointer(&buf)), blockBytes/unsafe.Sizeof(nan))
 	for lo := 0; lo < n; lo += len(acc) {
@@ -88,15 +88,19 @@ func nativesMany[E native](dst []byte, srcs [][]byte, n int, op Op, nan E) {
 		}
 		d := view[E](dst, lo, hi)
 		fold(op, d, first, rest, lo, hi, nan)
-		if op == Avg {
-			divide(d, len(srcs))
+		if divisor != 1 {
+			divide(d, divisor)
 		}
 	}
 }
 
 // fold makes one pass: dst = first op rest[0] op …, for elements lo to hi of
-// one to three further sources. dst may be first or one of the rest.
+// none to three further sources. dst may be first or one of the rest.
 func fold[E native](op Op, dst, first []E, rest [][]byte, lo, hi int, nan E) {
+	if len(rest) == 0 {
+		copy(dst, first)
+		return
+	}
 	b := view[E](rest[0], lo, hi)
 	if len(rest) == 1 {
 		switch op {
@@ -138,9 +142,8 @@ func fold[E native](op Op, dst, first []E, rest [][]byte, lo, hi int, nan E) {
 	}
 }
 
-// halves reduces n elements of a 16-bit floating-point format, from two or
-// more sources.
-func halves(dst []byte, srcs [][]byte, n int, op Op, f format) {
+// halves reduces n elements of a 16-bit floating-point format.
+func halves(dst []byte, srcs [][]byte, n int, op Op, f format, divisor int) {
 	if op == Min || op == Max {
 		halvesOrder(dst, srcs, n, op == Max, f)
 		return
@@ -161,8 +164,8 @@ func halves(dst []byte, srcs [][]byte, n int, op Op, f format) {
 				f.add(acc, view[uint16](src, lo, hi))
 			}
 		}
-		if op == Avg {
-			divide(acc, len(srcs))
+		if divisor != 1 {
+			divide(acc, divisor)
 		}
 		f.store(view[uint16](dst, lo, hi), acc)
 	}

@@ -20,6 +20,28 @@ import "unsafe"
 // nothing and returns an [*ArgumentError] that wraps [ErrOp], [ErrType],
 // [ErrNoSource], [ErrLength], [ErrAlign] or [ErrOverlap].
 func Reduce(dst []byte, srcs [][]byte, t Type, op Op) error {
+	return reduce(dst, srcs, t, op, divisor(op, len(srcs)))
+}
+
+// Average is Reduce with [Avg] where the sources are partial sums of n
+// contributions in all: the sum of the sources, divided by n before it is
+// rounded to the type. It fails with [ErrOp] if n is less than 1.
+func Average(dst []byte, srcs [][]byte, t Type, n int) error {
+	if n < 1 {
+		return refuse(ErrOp, -1, "average of %d", n)
+	}
+	return reduce(dst, srcs, t, Avg, n)
+}
+
+// divisor is what the sum of n sources is divided by.
+func divisor(op Op, n int) int {
+	if op == Avg {
+		return n
+	}
+	return 1
+}
+
+func reduce(dst []byte, srcs [][]byte, t Type, op Op, divisor int) error {
 	if !t.Valid() {
 		return refuse(ErrType, -1, "%v", t)
 	}
@@ -42,7 +64,7 @@ func Reduce(dst []byte, srcs [][]byte, t Type, op Op) error {
 			return refuse(ErrAlign, i, "at %#x, %v needs a multiple of %d", address(src), t, align)
 		}
 	}
-	run(dst, srcs, len(dst)/size, t, op)
+	run(dst, srcs, len(dst)/size, t, op, divisor)
 	return nil
 }
 
@@ -65,7 +87,7 @@ func ReduceSlices[T Number](dst []T, op Op, srcs ...[]T) error {
 		return err
 	}
 	if len(dst) > 0 {
-		run(d, s, len(dst), TypeOf[T](), op)
+		run(d, s, len(dst), TypeOf[T](), op, divisor(op, len(srcs)))
 	}
 	return nil
 }
