@@ -44,7 +44,12 @@ type Engine struct {
 	// tag of the current call
 	seq, signature uint32
 	stage          []byte // where short messages are put together
-	views          [][]byte
+
+	views [][]byte
+	multi multi
+
+	// Extension is for the layer above to keep its own state of the communicator.
+	Extension any
 }
 
 // outLane is the sending end of the lane to one peer.
@@ -164,6 +169,7 @@ func (e *Engine) Close() error {
 			errs = append(errs, p.Destroy())
 		}
 	}
+	errs = append(errs, e.multi.close())
 	if e.own != nil {
 		errs = append(errs, e.own.Destroy())
 	}

@@ -36,7 +36,7 @@ const (
 // peers take 1 MiB at most up to 257 ranks, and 4 KiB per rank beyond; counters
 // take 1.25 KiB per rank.
 func DefaultLayout(n int) Layout {
-	l := Layout{Ranks: n, Cells: defaultCells, SlotBytes: maxSlot}
+	l := Layout{Ranks: n, Cells: defaultCells, SlotBytes: minSlot}
 	if n > 1 {
 		l.SlotBytes = min(maxSlot, max(minSlot, segmentBudget/((n-1)*l.Cells)))
 		l.SlotBytes -= l.SlotBytes % transport.CounterAlign

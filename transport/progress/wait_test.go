@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/transport"
 )
 
 // bound is how long a wait may take to notice its end on a machine that does
@@ -213,5 +215,44 @@ func TestStopAfterClose(t *testing.T) {
 		e.wait.bell.Sleep(0, 2*time.Millisecond)
 		require.GreaterOrEqual(t, time.Since(start), 2*time.Millisecond)
 		require.NoError(t, e.Close(), "again")
+	}
+}
+
+// scripted is memory of one word whose doorbell does as it is told.
+type scripted struct {
+	transport.Memory
+	word       uint64
+	arm, sleep func()
+}
+
+func (s *scripted) Load(uint64) uint64          { return s.word }
+func (s *scripted) Arm() uint32                 { s.arm(); return 0 }
+func (s *scripted) Sleep(uint32, time.Duration) { s.sleep() }
+func (s *scripted) Disarm()                     {}
+func (s *scripted) Ring()                       {}
+
+// TestSleepRechecks: the word is read between Arm and Sleep, and counts more
+// than a stop that comes with it.
+func TestSleepRechecks(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		sleep bool // the word comes during the sleep, not before
+	}{{"before", false}, {"during", true}} {
+		stop := NewStop()
+		s := &scripted{}
+		come := func() {
+			s.word = 7
+			stop.Set(errors.New("boom"))
+		}
+		slept := 0
+		s.arm, s.sleep = func() {}, func() { slept++; come() }
+		if !c.sleep {
+			s.arm = come
+		}
+		w := waiter{policy: local, mem: s, bell: s, stop: stop, ctx: t.Context()}
+		got, err := w.until(0, 5, 1)
+		require.NoError(t, err, c.name)
+		require.EqualValues(t, 7, got, c.name)
+		require.Equal(t, c.sleep, slept == 1, c.name)
 	}
 }

@@ -1,0 +1,47 @@
+package comm
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfigure(t *testing.T) {
+	tests := []struct {
+		name    string
+		env     map[string]string
+		opts    []Option
+		timeout time.Duration
+		bad     bool
+	}{
+		{"defaults", nil, nil, DefaultTimeout, false},
+		{"environment", map[string]string{"WEFT_TIMEOUT": "30s", "WEFT_TRANSPORT": "Pointer"}, nil, 30 * time.Second, false},
+		{"options win", map[string]string{"WEFT_TIMEOUT": "30s"}, []Option{WithTimeout(time.Second)}, time.Second, false},
+		{"not a duration", map[string]string{"WEFT_TIMEOUT": "30"}, nil, 0, true},
+		{"negative", map[string]string{"WEFT_TIMEOUT": "-3s"}, nil, 0, true},
+		{"zero", nil, []Option{WithTimeout(0)}, 0, true},
+		{"unknown transport", map[string]string{"WEFT_TRANSPORT": "carrier pigeon"}, nil, 0, true},
+		{"unknown level", map[string]string{"WEFT_LOG": "loud"}, nil, 0, true},
+		{"nil option", nil, []Option{nil}, 0, true},
+		{"nil logger", nil, []Option{WithLogger(nil)}, 0, true},
+		{"all", map[string]string{"WEFT_LOG": "error"}, []Option{WithTransport("auto"), WithLogger(slog.New(slog.DiscardHandler))}, DefaultTimeout, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := configure(tt.opts, func(name string) string { return tt.env[name] })
+			if tt.bad {
+				require.ErrorIs(t, err, ErrArgument)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.timeout, s.timeout)
+			require.NotNil(t, s.logger)
+		})
+	}
+	_, err := Local(0)
+	require.ErrorIs(t, err, ErrArgument)
+	_, err = Local(2, WithTimeout(-1))
+	require.ErrorIs(t, err, ErrArgument)
+}
