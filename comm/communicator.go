@@ -120,10 +120,20 @@ func (c *Communicator) Route(rank int) Route {
 }
 
 // Timeout is the deadline of calls whose context has none.
-func (c *Communicator) Timeout() time.Duration { return c.timeout }
+func (c *Communicator) Timeout() time.Duration {
+	if c == nil {
+		return 0
+	}
+	return c.timeout
+}
 
 // WaitPolicy says how this rank waits for its peers.
-func (c *Communicator) WaitPolicy() progress.WaitPolicy { return c.world.waitPolicy() }
+func (c *Communicator) WaitPolicy() progress.WaitPolicy {
+	if c == nil {
+		return progress.WaitPolicy{}
+	}
+	return c.world.waitPolicy()
+}
 
 func (c *Communicator) peer(rank int) bootstrap.Peer { return c.world.ch.Peer(c.members[rank]) }
 
