@@ -127,6 +127,14 @@ func (c *Communicator) Timeout() time.Duration {
 	return c.timeout
 }
 
+// Algorithm is what [WithAlgorithm] or WEFT_ALGO gave.
+func (c *Communicator) Algorithm() string {
+	if c == nil {
+		return ""
+	}
+	return c.world.settings.algorithm
+}
+
 // WaitPolicy says how this rank waits for its peers.
 func (c *Communicator) WaitPolicy() progress.WaitPolicy {
 	if c == nil {

@@ -111,6 +111,9 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		defer parent.stop.OnSet(func() { c.abort(c.orphaned(parent)) })()
 	}
 	err := c.connect(ctx)
+	if err == nil && parent == nil {
+		err = c.agreeSettings(ctx)
+	}
 	if err == nil {
 		return c, nil
 	}
@@ -124,6 +127,9 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	}
 	w.unregister(c)
 	c.xchg.drop()
+	if c.engine != nil {
+		err = errors.Join(err, c.engine.Close())
+	}
 	return nil, err
 }
 
@@ -140,4 +146,19 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 		}
 	}
 	return e
+}
+
+// agreeSettings makes sure that all ranks were given the same settings where
+// that matters: they all see the same difference.
+func (c *Communicator) agreeSettings(ctx context.Context) error {
+	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(c.world.settings.algorithm)})
+	if err != nil {
+		return err
+	}
+	for p, m := range all {
+		if string(m.Data) != string(all[0].Data) {
+			return fmt.Errorf("%w: algorithms (WEFT_ALGO) are %q on rank 0 and %q on rank %d", ErrMismatch, all[0].Data, m.Data, p)
+		}
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ const DefaultTimeout = 10 * time.Minute
 type settings struct {
 	timeout   time.Duration
 	transport string
+	algorithm string
 	logger    *slog.Logger
 }
 
@@ -58,6 +59,18 @@ func WithTransport(name string) Option {
 	}
 }
 
+// WithAlgorithm says which algorithms collectives may use (WEFT_ALGO): a list of
+// names for all collectives, then lists for some of them, as in
+// "ring,tree;allreduce:^ring;broadcast:tree". A list that begins with ^ excludes
+// its names. Of the algorithms allowed the one that should be fastest is used;
+// "weft plan -list" lists all. All ranks must give the same.
+func WithAlgorithm(spec string) Option {
+	return func(s *settings) error {
+		s.algorithm = spec
+		return nil
+	}
+}
+
 // configure applies the environment, then the options.
 func configure(opts []Option, getenv func(string) string) (settings, error) {
 	s := settings{timeout: DefaultTimeout, transport: "auto", logger: slog.New(slog.DiscardHandler)}
@@ -71,6 +84,9 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 	}
 	if v := getenv("WEFT_TRANSPORT"); v != "" {
 		env = append(env, WithTransport(strings.ToLower(v)))
+	}
+	if v := getenv("WEFT_ALGO"); v != "" {
+		env = append(env, WithAlgorithm(v))
 	}
 	if v := getenv("WEFT_LOG"); v != "" {
 		var level slog.Level

@@ -1,11 +1,14 @@
 package comm
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/comm/bootstrap"
 )
 
 func TestConfigure(t *testing.T) {
@@ -44,4 +47,26 @@ func TestConfigure(t *testing.T) {
 	require.ErrorIs(t, err, ErrArgument)
 	_, err = Local(2, WithTimeout(-1))
 	require.ErrorIs(t, err, ErrArgument)
+}
+
+// TestSettingsDiffer: ranks with different algorithms don't start.
+func TestSettingsDiffer(t *testing.T) {
+	s, err := configure(nil, func(string) string { return "" })
+	require.NoError(t, err)
+	errs := make(chan error)
+	for r, ch := range bootstrap.Local(3) {
+		mine := s
+		if r == 2 {
+			mine.algorithm = "ring"
+		}
+		go func() {
+			_, err := start(context.Background(), ch, true, mine)
+			errs <- err
+		}()
+	}
+	for range 3 {
+		err := <-errs
+		require.ErrorIs(t, err, ErrMismatch)
+		require.ErrorContains(t, err, `"ring" on rank 2`)
+	}
 }
