@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
-	"github.com/weft-go/weft/transport/progress"
 )
 
 // AllToAll sends block p of src to rank p, where it becomes block Rank of dst.
@@ -27,35 +27,5 @@ func allToAll(ctx context.Context, c *comm.Communicator, t kernels.Type, dst, sr
 	if err != nil {
 		return refuse(c, call, err)
 	}
-	e, err := c.Begin(ctx, call)
-	if err != nil {
-		return err
-	}
-	return c.End(allToAllDirect(e, dst, src))
-}
-
-// allToAllDirect: every rank sends to every other, chunk by chunk. Each sends and
-// receives S·(n−1)/n bytes. A chunk of dst is written after the same chunk of src
-// was sent, so dst may be src.
-func allToAllDirect(e *progress.Engine, dst, src []byte) error {
-	blockBytes := len(src) / e.Ranks()
-	block := span{0, blockBytes}
-	own := block.shift(e.Rank() * blockBytes)
-	copy(own.of(dst), own.of(src))
-	for r := range block.rounds(e.MessageBytes()) {
-		part := block.chunk(r, e.MessageBytes())
-		for i := 1; i < e.Ranks(); i++ {
-			p := peer(e, i)
-			if err := e.Send(p, part.shift(p*blockBytes).of(src)); err != nil {
-				return err
-			}
-		}
-		for i := 1; i < e.Ranks(); i++ {
-			p := peer(e, i)
-			if err := receive(e, p, part.shift(p*blockBytes).of(dst)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return collective(ctx, c, plan.AllToAll, call, total/c.Size(), dst, src)
 }

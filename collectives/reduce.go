@@ -3,9 +3,9 @@ package collectives
 import (
 	"context"
 
+	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
-	"github.com/weft-go/weft/transport/progress"
 )
 
 // Reduce reduces the count elements of src over all ranks and stores the result
@@ -28,34 +28,5 @@ func reduce(ctx context.Context, c *comm.Communicator, t kernels.Type, dst, src 
 	if err != nil {
 		return refuse(c, call, err)
 	}
-	e, err := c.Begin(ctx, call)
-	if err != nil {
-		return err
-	}
-	if e.Ranks() == 1 {
-		copy(dst, src)
-	} else {
-		err = reduceDirect(e, t, dst, src, op, root)
-	}
-	return c.End(err)
-}
-
-// reduceDirect: every rank sends to the root, which reduces in rank order, chunk
-// by chunk. The root receives (n−1)·S bytes and reduces n·S.
-func reduceDirect(e *progress.Engine, t kernels.Type, dst, src []byte, op kernels.Op, root int) error {
-	chunkBytes := e.MessageBytes() / t.Size() * t.Size()
-	all := span{0, len(src)}
-	for r := range all.rounds(chunkBytes) {
-		part := all.chunk(r, chunkBytes)
-		var err error
-		if e.Rank() == root {
-			err = reduceInOrder(e, t, part.of(dst), part.of(src), op)
-		} else {
-			err = e.Send(root, part.of(src))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return collective(ctx, c, plan.Reduce, call, count, dst, src)
 }

@@ -20,6 +20,7 @@ type command struct {
 var commands = []command{
 	{"run", "start a program as several ranks on this machine", runCommand},
 	{"info", "print the ranks, their nodes, and how they reach each other", infoCommand},
+	{"plan", "show the steps of a collective, and compare its algorithms", planCommand},
 	{"version", "print the version of this program", versionCommand},
 }
 

@@ -57,6 +57,9 @@ func (m multi) close() error {
 	return errors.Join(errs...)
 }
 
+// HasMulti says whether OpenMulti can work.
+func (e *Engine) HasMulti() bool { return e.t.Limits().Multicast }
+
 // Multi is this rank's replica of the multicast memory.
 func (e *Engine) Multi() []byte {
 	if e.multi.mem == nil {
@@ -67,30 +70,54 @@ func (e *Engine) Multi() []byte {
 
 // PutMulti copies data to offset of every rank's replica, this one's included.
 // The bytes are there when it returns; that is news to the others only when a
-// message tells them. Offset and length are multiples of [transport.Granule].
+// message tells them. The offset is a multiple of [transport.Granule]; what is
+// between the end of the data and the next such multiple is overwritten as well.
 func (e *Engine) PutMulti(offset uint64, data []byte) error {
-	if len(data) == 0 {
-		return nil
-	}
+	whole := len(data) / transport.Granule * transport.Granule
 	at := transport.Handle{ID: e.multi.ep.ID(), Offset: offset}
-	if err := e.t.PutMultimem(e.phase, at, data); err != nil {
-		return err
+	for from := 0; from < whole; {
+		n := min(whole-from, transport.MaxPutBytes)
+		if err := e.t.PutMultimem(e.phase, at.Add(uint64(from)), data[from:from+n]); err != nil {
+			return err
+		}
+		if err := e.finish(transport.OpPutMultimem, e.cfg.Rank, at, 0); err != nil {
+			return err
+		}
+		from += n
 	}
-	return e.finish(transport.OpPutMultimem, e.cfg.Rank, at, 0)
+	if rest := copy(e.stage, data[whole:]); rest > 0 {
+		if err := e.t.PutMultimem(e.phase, at.Add(uint64(whole)), padded(e.stage, rest)); err != nil {
+			return err
+		}
+		return e.finish(transport.OpPutMultimem, e.cfg.Rank, at, 0)
+	}
+	return nil
 }
 
 // PullReduce stores the reduction over all replicas of the len(dst) bytes at
-// offset in dst. Offset and length are multiples of [transport.Granule].
+// offset, a multiple of [transport.Granule], in dst.
 func (e *Engine) PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error {
 	e.t.Fence(transport.FenceRelease) // our own replica was written through a pointer
 	for len(dst) > 0 {
 		n := min(len(dst), transport.MaxGetBytes)
+		to := dst[:n]
+		if n%transport.Granule != 0 {
+			if n > transport.Granule { // the last unit is pulled apart
+				n -= n % transport.Granule
+				to = dst[:n]
+			} else {
+				to = e.stage[:transport.Granule]
+			}
+		}
 		at := transport.Handle{ID: e.multi.ep.ID(), Offset: offset}
-		if err := e.t.PullRed(e.phase, dst[:n], at, op, t); err != nil {
+		if err := e.t.PullRed(e.phase, to, at, op, t); err != nil {
 			return err
 		}
 		if err := e.finish(transport.OpPullRed, e.cfg.Rank, at, 0); err != nil {
 			return err
+		}
+		if n < transport.Granule {
+			copy(dst, to)
 		}
 		dst, offset = dst[n:], offset+uint64(n)
 	}

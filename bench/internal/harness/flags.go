@@ -1,0 +1,209 @@
+package harness
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weft-go/weft/kernels"
+)
+
+// config is what the flags say.
+type config struct {
+	colls     []*collective
+	types     []kernels.Type
+	ops       []kernels.Op
+	sizes     sizes
+	algo      string
+	transport string
+	memory    string
+	root      int // -1: rotates
+	iters     int // 0: by budget
+	warmup    int
+	check     int
+	batch     int // 0: by trial
+	blocks    int
+	budget    time.Duration
+	timeout   time.Duration
+	warm      bool
+	peer      string // "", "mpi", "empi", "file"
+	peerFile  string
+	json      string
+	verbose   bool
+	args      []string
+}
+
+// parseFlags reads a program's arguments. algo is the program's own algorithm,
+// which no flag changes, or nothing.
+func parseFlags(name, algo string, args []string, help io.Writer) (config, error) {
+	c := config{args: args}
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	var colls, typ, op, from, to, step, timeout, peer string
+	alias := func(short, long string, define func(name, usage string), usage string) {
+		define(short, usage)
+		if long != "" {
+			define(long, "same as -"+short)
+		}
+	}
+	text := func(p *string, value string) func(string, string) {
+		return func(n, u string) { fs.StringVar(p, n, value, u) }
+	}
+	number := func(p *int, value int) func(string, string) {
+		return func(n, u string) { fs.IntVar(p, n, value, u) }
+	}
+	alias("b", "minbytes", text(&from, "8"), "first `size` in bytes; K, M and G are 2^10, 2^20 and 2^30")
+	alias("e", "maxbytes", text(&to, "16M"), "last `size`")
+	alias("f", "stepfactor", func(n, u string) { fs.Float64Var(&c.sizes.factor, n, 2, u) }, "`factor` from one size to the next; 1: steps as -i says")
+	alias("i", "stepbytes", text(&step, ""), "`step` from one size to the next, instead of -f")
+	alias("n", "iters", number(&c.iters, 0), "`calls` that are timed per row; 0: as many as -budget allows")
+	alias("w", "warmup_iters", number(&c.warmup, 5), "`calls` before that")
+	alias("c", "check", number(&c.check, 1), "`calls` per row whose results are checked, every element; 0: none")
+	alias("o", "op", text(&op, "sum"), "`operator`: sum, prod, max, min, avg, several with commas, all")
+	alias("t", "datatype", text(&typ, "float"), "element `type`: float, half, bfloat16, double, int8, …, several with commas, all")
+	fs.StringVar(&typ, "d", "float", "same as -t")
+	alias("r", "root", text(new(string), ""), "`rank` that is the root; by default it moves on with every call")
+	alias("T", "timeout", text(&timeout, "60s"), "`time` after which a call fails: seconds, or a duration such as 2m")
+	fs.StringVar(&colls, "coll", "allreduce", "`collective`: allreduce, reduce, broadcast, allgather, alltoall, barrier, several with commas, all")
+	if algo == "" {
+		fs.StringVar(&c.algo, "algo", "", "`algorithm`, as in WEFT_ALGO; the table says what ran")
+	} else {
+		c.algo = algo
+	}
+	fs.StringVar(&c.transport, "transport", "", "`transport`, as in WEFT_TRANSPORT")
+	fs.StringVar(&c.memory, "memory", "slice", "`kind` of buffers: slice (Go heap) or symmetric (comm.Alloc)")
+	fs.BoolVar(&c.warm, "warm", false, "use one buffer over and over: what is then measured is the cache")
+	fs.StringVar(&peer, "peer", "", "`peer` to compare with: mpi, empi (both need -tags mpi), or file:X.jsonl")
+	fs.StringVar(&c.json, "json", "", "`file` for the results, one JSON object per line")
+	fs.DurationVar(&c.budget, "budget", 100*time.Millisecond, "`time` to spend on each column of each row")
+	fs.IntVar(&c.batch, "batch", 0, "`calls` that are timed together; 0: enough for 100µs")
+	fs.IntVar(&c.blocks, "blocks", 5, "number of `blocks` in which ours and the peer's take turns")
+	fs.BoolVar(&c.verbose, "v", false, "print how each row was measured")
+
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		usage(fs, name, algo, help)
+		return c, err
+	}
+	if err != nil {
+		return c, err
+	}
+	if fs.NArg() > 0 {
+		return c, fmt.Errorf("unexpected %q", fs.Arg(0))
+	}
+	return c, c.finish(fs, colls, typ, op, from, to, step, timeout, peer)
+}
+
+// finish turns text into values and checks them.
+func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeout, peer string) error {
+	var errs []error
+	note := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("-%s: %w", flag, err))
+		}
+	}
+	var err error
+	c.colls, err = parseCollectives(colls)
+	note("coll", err)
+	c.types, err = parseTypes(typ)
+	note("t", err)
+	c.ops, err = parseOps(op)
+	note("o", err)
+	c.sizes.min, err = parseSize(from)
+	note("b", err)
+	c.sizes.max, err = parseSize(to)
+	note("e", err)
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if (given["b"] || given["minbytes"]) && !given["e"] && !given["maxbytes"] {
+		c.sizes.max = max(c.sizes.max, c.sizes.min)
+	}
+	if step != "" {
+		c.sizes.step, err = parseSize(step)
+		note("i", err)
+		if !given["f"] && !given["stepfactor"] {
+			c.sizes.factor = 1
+		}
+	}
+	if err == nil {
+		errs = append(errs, c.sizes.validate())
+	}
+	c.timeout, err = parseTimeout(timeout)
+	note("T", err)
+	c.root = -1
+	for _, name := range []string{"r", "root"} {
+		if given[name] {
+			c.root, err = strconv.Atoi(fs.Lookup(name).Value.String())
+			if err != nil || c.root < -1 {
+				note("r", fmt.Errorf("%q is no rank", fs.Lookup(name).Value))
+			}
+		}
+	}
+	if c.memory != "slice" && c.memory != "symmetric" {
+		note("memory", fmt.Errorf("%q; known are slice, symmetric", c.memory))
+	}
+	switch file, is := strings.CutPrefix(peer, "file:"); {
+	case is && file != "":
+		c.peer, c.peerFile = "file", file
+	case peer == "" || peer == "mpi" || peer == "empi":
+		c.peer = peer
+	default:
+		note("peer", fmt.Errorf("%q; known are mpi, empi, file:X.jsonl", peer))
+	}
+	for _, n := range []struct {
+		flag       string
+		have, want int
+	}{{"n", c.iters, 0}, {"w", c.warmup, 0}, {"c", c.check, 0}, {"batch", c.batch, 0}, {"blocks", c.blocks, 1}} {
+		if n.have < n.want {
+			note(n.flag, fmt.Errorf("%d: at least %d", n.have, n.want))
+		}
+	}
+	if c.budget <= 0 {
+		note("budget", fmt.Errorf("%v: more than 0", c.budget))
+	}
+	return errors.Join(errs...)
+}
+
+// parseTimeout reads seconds, as nccl-tests, or a duration.
+func parseTimeout(s string) (time.Duration, error) {
+	if n, err := strconv.Atoi(s); err == nil {
+		s = fmt.Sprint(n, "s")
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is no time above 0", s)
+	}
+	return d, nil
+}
+
+func usage(fs *flag.FlagSet, name, algo string, w io.Writer) {
+	what := "collectives"
+	if algo != "" {
+		what += " by the algorithm " + algo
+	}
+	fmt.Fprintf(w, `usage: %[1]s [flags]
+
+Measures and checks weft's %[2]s, with the flags and the table of nccl-tests:
+
+	weft run -n 4 -- %[1]s -coll all -e 1M
+	mpirun -np 2 %[1]s -peer mpi -json result.jsonl
+
+The exit status is not 0 if any result is wrong or anything fails.
+
+`, name, what)
+	fs.VisitAll(func(f *flag.Flag) {
+		if strings.HasPrefix(f.Usage, "same as") {
+			return
+		}
+		typ, use := flag.UnquoteUsage(f)
+		def := ""
+		if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
+			def = " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "  -%s %s\n    \t%s%s\n", f.Name, typ, use, def)
+	})
+}

@@ -1,0 +1,72 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+)
+
+// heading prints what is said before the rows of a collective, and before the
+// first one what all have in common.
+func (s *session) heading(coll *collective, first bool) {
+	w, cfg := s.print, s.cfg
+	if first {
+		fmt.Fprintf(w, "# weft %s %s, %s\n", s.program.name, s.env.Revision, s.env.Go)
+	}
+	fmt.Fprintf(w, "# Collective test starting: %s\n", coll.title)
+	step := fmt.Sprintf("%d(bytes)", cfg.sizes.step)
+	if cfg.sizes.factor > 1 {
+		step = fmt.Sprintf("%g(factor)", cfg.sizes.factor)
+	}
+	iters := fmt.Sprint(cfg.iters)
+	if cfg.iters == 0 {
+		iters = fmt.Sprintf("for %v", cfg.budget)
+	}
+	fmt.Fprintf(w, "# nThread 1 nGpus 0 minBytes %d maxBytes %d step: %s warmup iters: %d iters: %s validation: %d\n",
+		cfg.sizes.min, cfg.sizes.max, step, cfg.warmup, iters, cfg.check)
+	buffers := "rotate beyond the cache"
+	if cfg.warm {
+		buffers = "stay in the cache (-warm)"
+	}
+	root := ""
+	if coll.rooted {
+		root = ", root moves on with every call"
+		if cfg.root >= 0 {
+			root = fmt.Sprintf(", root %d in every call: ranks may run ahead", cfg.root)
+		}
+	}
+	fmt.Fprintf(w, "# memory: %s, buffers %s%s, transport: %s\n", cfg.memory, buffers, root, transportName(s.c))
+	if cfg.algo != "" {
+		fmt.Fprintf(w, "# algorithm asked for: %s; the column algo says what ran\n", cfg.algo)
+	}
+	if s.peer != nil {
+		how := "blocks take turns with ours"
+		if s.peer.start == nil {
+			how = "from another run"
+		}
+		fmt.Fprintf(w, "# peer: %s, %s; ratio: its time by ours, above 1 weft is faster\n", s.peer.name, how)
+	}
+	if first {
+		s.devices()
+	}
+	table{w, s.peer != nil}.heading(s.peerName())
+}
+
+func (s *session) peerName() string {
+	if s.peer == nil {
+		return ""
+	}
+	return s.peer.name
+}
+
+// devices lists the ranks.
+func (s *session) devices() {
+	fmt.Fprintf(s.print, "#\n# Using devices\n")
+	host, _ := os.Hostname()
+	for r := range s.ranks {
+		d := s.c.Describe(r)
+		if d.Host != "" {
+			host = d.Host
+		}
+		fmt.Fprintf(s.print, "#  Rank %2d Group  0 Pid %6d on %10s device  0 [cpu %s] %s\n", r, d.PID, host, intervals(d.CPUs), s.env.Machine)
+	}
+}

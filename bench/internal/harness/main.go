@@ -1,0 +1,284 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/weft-go/weft/bench/internal/record"
+	"github.com/weft-go/weft/bench/peers/mpiloop"
+	"github.com/weft-go/weft/comm"
+)
+
+// Exit statuses.
+const (
+	statusFailure = 1
+	statusUsage   = 2
+)
+
+// Main runs a benchmark program on this rank and returns its exit status. algo
+// is the algorithm of a program that has only one, or nothing.
+func Main(name, algo string, args []string) int {
+	p := program{name: name, algo: algo, stdout: os.Stdout, stderr: os.Stderr}
+	return p.main(args)
+}
+
+type program struct {
+	name, algo     string
+	stdout, stderr io.Writer
+	tamper         tamperer // in tests
+}
+
+func (p *program) main(args []string) int {
+	first := firstRank(os.Getenv)
+	complain := func(err error) {
+		if first {
+			fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+		}
+	}
+	help := io.Discard
+	if first {
+		help = p.stdout
+	}
+	cfg, err := parseFlags(p.name, p.algo, args, help)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		complain(err)
+		return statusUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := p.run(ctx, &cfg, first); err != nil {
+		if !errors.Is(err, comm.ErrAborted) || first {
+			fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+		}
+		return statusFailure
+	}
+	return 0
+}
+
+// firstRank says whether this is rank 0, before the job has come together, by
+// what launchers set.
+func firstRank(getenv func(string) string) bool {
+	for _, v := range []string{"WEFT_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"} {
+		if s := getenv(v); s != "" {
+			return s == "0"
+		}
+	}
+	return true
+}
+
+// errWrong is what a run ends with whose results are not all right.
+var errWrong = errors.New("wrong results")
+
+// run joins the job, measures everything, and leaves.
+func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) {
+	var file *os.File
+	if cfg.json != "" && first {
+		if file, err = os.Create(cfg.json); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+	}
+	s := &session{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard}
+	if file != nil {
+		s.out = record.NewWriter(file)
+	}
+	// Whatever ends the run is in the file as well.
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.Join(err, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+		}
+		if err != nil {
+			s.progress.clear()
+			if werr := s.out.Write(s.failure(err)); werr != nil {
+				err = errors.Join(err, werr)
+			}
+		}
+	}()
+	s.env = environment(nil, p.name, cfg.args, mpiloop.Version())
+
+	if cfg.algo != "" {
+		if err := os.Setenv("WEFT_ALGO", cfg.algo); err != nil {
+			return err
+		}
+	}
+	if cfg.peer == "mpi" || cfg.peer == "empi" {
+		if err := mpiloop.Start(); err != nil {
+			return fmt.Errorf("-peer %s: %w", cfg.peer, err)
+		}
+	}
+	opts := []comm.Option{comm.WithTimeout(cfg.timeout)}
+	if cfg.transport != "" {
+		opts = append(opts, comm.WithTransport(cfg.transport))
+	}
+	c, err := comm.Init(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	if err = s.all(ctx, c); err != nil && !errors.Is(err, errWrong) {
+		c.Abort(err)
+		c.Close()
+		return err
+	}
+	err = errors.Join(err, c.Close())
+	if cfg.peer == "mpi" || cfg.peer == "empi" {
+		mpiloop.Finish()
+	}
+	return err
+}
+
+// A session is a run, once the job has come together.
+type session struct {
+	program  *program
+	cfg      *config
+	c        *comm.Communicator
+	peer     *peer
+	pool     pool // of weft's buffers
+	peerPool pool // of the peer's
+	env      record.Env
+	out      *record.Writer
+	print    io.Writer // nothing on ranks but 0
+	progress progress
+
+	coll  *collective // what is being measured
+	bytes int64
+	ranks int
+}
+
+// failure is the line for an error.
+func (s *session) failure(err error) record.Failure {
+	f := record.Failure{Error: strings.TrimSpace(err.Error()), Ranks: s.ranks, Env: s.env}
+	if s.coll != nil {
+		f.Coll, f.Bytes = s.coll.name, s.bytes
+	}
+	return f
+}
+
+// all measures every collective with every type and operator.
+func (s *session) all(ctx context.Context, c *comm.Communicator) error {
+	s.c, s.ranks = c, c.Size()
+	mpi := mpiloop.Version()
+	if c.Rank() == 0 {
+		s.print = s.program.stdout
+		s.progress = newProgress(os.Stderr)
+		if mpi == "" {
+			mpi = launcherMPI(c.Source())
+		}
+	}
+	s.env = environment(c, s.program.name, s.cfg.args, mpi)
+	if s.cfg.root >= c.Size() {
+		return fmt.Errorf("-r %d: there are %d ranks", s.cfg.root, c.Size())
+	}
+	var err error
+	if s.peer, err = newPeer(s.cfg, c); err != nil {
+		return err
+	}
+	if err := s.allocate(ctx); err != nil {
+		return err
+	}
+	var wrong int64
+	for i, coll := range s.cfg.colls {
+		n, err := s.collective(ctx, coll, i == 0)
+		if err != nil {
+			return err
+		}
+		wrong += n
+	}
+	if wrong > 0 {
+		s.coll = nil
+		return fmt.Errorf("%w: %d elements", errWrong, wrong)
+	}
+	return nil
+}
+
+// allocate gets the buffers. A peer has those of the Go heap, as it would have
+// without this library.
+func (s *session) allocate(ctx context.Context) error {
+	var largest int64
+	for _, coll := range s.cfg.colls {
+		for _, t := range s.cfg.types {
+			for _, count := range s.cfg.sizes.counts(coll, t.Size(), s.ranks) {
+				src, dst := coll.elements(count, s.ranks)
+				largest = max(largest, src*int64(t.Size()), dst*int64(t.Size()))
+			}
+		}
+	}
+	region := regionBytes(largest, s.ranks, lastLevelCache(), s.cfg.warm)
+	if s.cfg.memory == "symmetric" {
+		var err error
+		if s.pool, err = symmetricPool(ctx, s.c, region); err != nil {
+			return err
+		}
+	} else {
+		s.pool = heapPool(region)
+	}
+	s.peerPool = s.pool
+	if s.peer != nil && s.peer.start != nil && s.cfg.memory == "symmetric" {
+		s.peerPool = heapPool(region)
+	}
+	runtime.GC()
+	return nil
+}
+
+// collective measures one with all types and operators, and returns how many
+// elements were wrong.
+func (s *session) collective(ctx context.Context, coll *collective, firstOne bool) (int64, error) {
+	ops := s.cfg.ops
+	if !coll.reduces {
+		ops = ops[:1]
+	}
+	types := s.cfg.types
+	if coll.kind == barrier {
+		types = types[:1]
+	}
+	s.coll, s.bytes = coll, 0
+	s.heading(coll, firstOne)
+	sum := tally{ranks: s.ranks}
+	rows := 0
+	for _, t := range types {
+		rows += len(ops) * len(s.cfg.sizes.counts(coll, t.Size(), s.ranks))
+	}
+	row := 0
+	var peerWrong int64
+	for _, t := range types {
+		for _, op := range ops {
+			mk := newMaker(t, coll.reduces, op, s.ranks)
+			mk.fill(s.pool.src, s.c.Rank(), 0)
+			if s.peer != nil && s.peer.start != nil && s.cfg.memory == "symmetric" {
+				mk.fill(s.peerPool.src, s.c.Rank(), 0)
+			}
+			for _, count := range s.cfg.sizes.counts(coll, t.Size(), s.ranks) {
+				s.bytes = coll.bytes(count, t.Size(), s.ranks)
+				row++
+				s.progress.show("%s %s %d bytes (%d of %d)", coll.name, typeName(t), s.bytes, row, rows)
+				r, err := s.row(ctx, coll, t, op, count, mk)
+				s.progress.clear()
+				if err != nil {
+					return 0, err
+				}
+				sum.add(r.out)
+				sum.add(r.in)
+				peerWrong += r.peerWrong
+				if err := s.report(r); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	sum.print(s.print)
+	if peerWrong > 0 {
+		fmt.Fprintf(s.print, "# The peer got %d elements wrong\n#\n", peerWrong)
+	}
+	return sum.wrong + peerWrong, nil
+}

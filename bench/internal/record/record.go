@@ -1,0 +1,127 @@
+// Package record is the format of results: one JSON object per line.
+package record
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// A Line is the result of one collective at one size, out of place or in place.
+type Line struct {
+	Library   string   `json:"library"` // whose time it is: weft, or another library and its version
+	Coll      string   `json:"coll"`
+	Algo      string   `json:"algo"`      // what ran, as the library says
+	Transport string   `json:"transport"` // between the ranks
+	Memory    string   `json:"memory"`    // symmetric or slice
+	Device    string   `json:"device"`    // where the data is
+	Ranks     int      `json:"ranks"`
+	Bytes     int64    `json:"bytes"` // by the conventions of nccl-tests
+	Count     int64    `json:"count"` // elements, likewise
+	Type      string   `json:"type"`
+	Op        string   `json:"op"`   // "none" if nothing is reduced
+	Root      int      `json:"root"` // -1: none, or another one in each call
+	InPlace   bool     `json:"inplace"`
+	TimeUS    float64  `json:"time_us"` // the table's time: the median
+	P50US     float64  `json:"p50_us"`
+	P99US     float64  `json:"p99_us"`
+	AlgBW     float64  `json:"algbw_gbs"`
+	BusBW     *float64 `json:"busbw_gbs"` // null with one rank, where it means nothing
+	Wrong     *int64   `json:"wrong"`     // wrong elements on all ranks; null if not checked
+	Peer      string   `json:"peer"`      // what it is compared with; empty if with nothing
+	PeerP50US *float64 `json:"peer_p50_us"`
+	Ratio     *float64 `json:"ratio"` // the peer's time by ours: above 1 ours is shorter
+	Reports   uint64   `json:"reports"`
+	Retries   uint64   `json:"retries"`
+	Reroutes  uint64   `json:"reroutes"`
+
+	MeanUS        float64  `json:"mean_us"`
+	SpreadPct     float64  `json:"spread_pct"` // the median's, ±
+	PeerSpreadPct *float64 `json:"peer_spread_pct"`
+	Batch         int      `json:"batch"`   // calls that are timed together
+	Batches       int      `json:"batches"` // how many of those
+	Warm          bool     `json:"warm"`    // one buffer over and over
+
+	Env Env `json:"env"`
+}
+
+// A Failure is the line of a run, or a part of it, that did not end well. It is
+// told from a Line by its key error.
+type Failure struct {
+	Error string `json:"error"`
+	Coll  string `json:"coll,omitempty"`
+	Ranks int    `json:"ranks,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	Env   Env    `json:"env"`
+}
+
+// Env is what a result depends on and does not show.
+type Env struct {
+	Machine  string `json:"machine"`  // model of the processors
+	Cores    int    `json:"cores"`    // of the machine
+	Affinity string `json:"affinity"` // processors that each rank may run on
+	Kernel   string `json:"kernel"`
+	Go       string `json:"go"`
+	MPI      string `json:"mpi"`
+	Revision string `json:"revision"` // of weft
+	Command  string `json:"command"`
+}
+
+// A Writer writes lines, each at once and whole, so that what is there is valid
+// whenever the program ends.
+type Writer struct{ w io.Writer }
+
+// NewWriter returns a Writer to w; a nil w throws lines away.
+func NewWriter(w io.Writer) *Writer { return &Writer{w} }
+
+// Write writes a [Line] or a [Failure].
+func (w *Writer) Write(v any) error {
+	if w == nil || w.w == nil {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.w.Write(append(b, '\n'))
+	return err
+}
+
+// Read reads lines and leaves failures out.
+func Read(r io.Reader) ([]Line, error) {
+	var lines []Line
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for n := 1; s.Scan(); n++ {
+		if len(s.Bytes()) == 0 {
+			continue
+		}
+		var l struct {
+			Line
+			Error string `json:"error"`
+		}
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if l.Error == "" {
+			lines = append(lines, l.Line)
+		}
+	}
+	return lines, s.Err()
+}
+
+// ReadFile reads the lines of a file.
+func ReadFile(name string) ([]Line, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return lines, nil
+}

@@ -1,0 +1,11 @@
+// Command ring measures and checks weft's collectives, with the algorithm ring only, with the flags
+// and the table of nccl-tests. See bench/README.md.
+package main
+
+import (
+	"os"
+
+	"github.com/weft-go/weft/bench/internal/harness"
+)
+
+func main() { os.Exit(harness.Main("ring", "ring", os.Args[1:])) }

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+const planText = `Shows how a collective is done: the steps of each rank, as text or as a picture,
+and what the cost model says of the algorithms. No rank is started.
+
+	weft plan -list
+	weft plan -coll allreduce -algo ring -n 5
+	weft plan -coll allreduce -algo tree -n 6 -count 12 -svg tree.svg
+	weft plan -coll allreduce -n 8 -cost
+	weft plan -coll alltoall -algo bruck -n 7 -verify
+
+`
+
+// planFlags are the arguments of "weft plan".
+type planFlags struct {
+	coll, algo, typ, rank, svg, model, allow string
+	ranks, count, root, message, cells       int
+	nodes                                    int
+	list, cost, verify, byStep, multicast    bool
+}
+
+func (f *planFlags) register(fs *flag.FlagSet) {
+	fs.StringVar(&f.coll, "coll", "", "the `COLLECTIVE`: allreduce, reduce, broadcast, allgather, alltoall or barrier")
+	fs.StringVar(&f.algo, "algo", "", "its `ALGORITHM` (default: the one that the model finds the fastest)")
+	fs.IntVar(&f.ranks, "n", 0, "among `N` ranks")
+	fs.IntVar(&f.count, "count", -1, "`ELEMENTS` per rank, or per block of alltoall (default: N; 1 of alltoall and allgather)")
+	fs.StringVar(&f.typ, "type", "float32", "`TYPE` of the elements")
+	fs.IntVar(&f.root, "root", 0, "`RANK` that has or gets everything, of broadcast and reduce")
+	fs.StringVar(&f.rank, "rank", "all", "print the steps of this `RANK` only")
+	fs.IntVar(&f.message, "message", 0, "largest message, in `BYTES` (default: as memory of one node has it)")
+	fs.IntVar(&f.cells, "cells", 0, "`MESSAGES` that a lane holds (default: as memory of one node has it)")
+	fs.StringVar(&f.svg, "svg", "", "draw all ranks into `FILE`, - for the standard output")
+	fs.BoolVar(&f.byStep, "by-step", false, "draw each step as long as any other")
+	fs.BoolVar(&f.cost, "cost", false, "print the times of all algorithms by the model; * is the one chosen")
+	fs.StringVar(&f.model, "model", "", "read the cost model from `FILE`")
+	fs.IntVar(&f.nodes, "nodes", 1, "spread the ranks over so many `NODES`, for the model")
+	fs.StringVar(&f.allow, "allow", "", "choose only from `LISTS`, as ring,tree;broadcast:^chain")
+	fs.BoolVar(&f.multicast, "multicast", false, "choose from algorithms that need multicast memory, too")
+	fs.BoolVar(&f.verify, "verify", false, "prove that the schedules are right, in two calls one after the other")
+	fs.BoolVar(&f.list, "list", false, "list the algorithms, of -coll or of all")
+}
+
+// A planRequest is planFlags understood.
+type planRequest struct {
+	planFlags
+	collective plan.Collective
+	shape      plan.Shape
+	oneRank    int // −1: all
+	topology   plan.Topology
+	costs      *plan.Model
+	options    plan.TableOptions
+}
+
+// planCommand implements "weft plan".
+func planCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	fs := newFlagSet("weft plan", "weft plan -coll COLLECTIVE -n N [flags]", planText)
+	var f planFlags
+	f.register(fs)
+	if status, done := parse(fs, args, stdout, stderr); done {
+		return status
+	}
+	if fs.NArg() > 0 {
+		return misuse(fs, stderr, fmt.Sprintf("%q is not a flag", fs.Arg(0)))
+	}
+	r, err := f.understand()
+	if err != nil {
+		return misuse(fs, stderr, strings.TrimPrefix(err.Error(), "plan: "))
+	}
+	if err := r.run(stdout); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", fs.Name(), err)
+		return statusFailure
+	}
+	return 0
+}
+
+// understand checks the flags.
+func (f planFlags) understand() (*planRequest, error) {
+	r := &planRequest{planFlags: f, oneRank: -1}
+	if f.coll == "" {
+		if f.list {
+			return r, nil
+		}
+		return nil, errors.New("the collective, -coll, must be given")
+	}
+	var err error
+	if r.collective, err = plan.ParseCollective(f.coll); err != nil || f.list {
+		return r, err
+	}
+	if f.ranks <= 0 || f.ranks > plan.MaxRanks {
+		return nil, fmt.Errorf("the number of ranks, -n, must be given, from 1 to %d", plan.MaxRanks)
+	}
+	if f.nodes <= 0 || f.nodes > f.ranks {
+		return nil, errors.New("the number of nodes must be from 1 to that of the ranks")
+	}
+	if f.nodes > 1 {
+		r.topology = plan.Spread(f.ranks, f.nodes)
+	}
+	if r.rank != "all" {
+		if r.oneRank, err = strconv.Atoi(f.rank); err != nil || r.oneRank < 0 || r.oneRank >= f.ranks {
+			return nil, fmt.Errorf("-rank %s: must be all, or from 0 to %d", f.rank, f.ranks-1)
+		}
+	}
+	if err := r.understandShape(); err != nil {
+		return nil, err
+	}
+	if r.costs, err = readModel(f.model); err != nil {
+		return nil, err
+	}
+	r.options = plan.TableOptions{Topology: r.topology, Multicast: f.multicast}
+	if r.options.Spec, err = plan.ParseSpec(f.allow); err != nil {
+		return nil, err
+	}
+	return r, r.understandAlgorithm()
+}
+
+func (r *planRequest) understandShape() error {
+	typ, err := kernels.ParseType(r.typ)
+	if err != nil {
+		return err
+	}
+	layout := progress.DefaultLayout(r.ranks)
+	r.shape = plan.Shape{Collective: r.collective, Ranks: r.ranks, Count: r.count, ElemBytes: typ.Size(), Root: r.root,
+		MessageBytes: layout.MessageBytes(), Cells: layout.Cells}
+	if r.message != 0 {
+		r.shape.MessageBytes = r.message
+	}
+	if r.cells != 0 {
+		r.shape.Cells = r.cells
+	}
+	if r.count < 0 {
+		switch r.collective {
+		case plan.Barrier:
+			r.shape.Count = 0
+		case plan.AllToAll, plan.AllGather:
+			r.shape.Count = 1
+		default:
+			r.shape.Count = r.ranks
+		}
+	}
+	return nil
+}
+
+// understandAlgorithm finds the algorithm, and that the shape is one.
+func (r *planRequest) understandAlgorithm() error {
+	known := plan.Algorithms(r.collective)
+	if r.algo == "" {
+		// Any will say what is wrong with the shape.
+		if _, err := plan.Build(known[0], r.shape, 0); err != nil {
+			return err
+		}
+		t, err := plan.NewTable(r.costs, r.shape, r.options)
+		if err != nil {
+			return err
+		}
+		r.algo = t.Choose(r.shape.Count * r.shape.ElemBytes)
+	}
+	if _, ok := plan.Lookup(r.collective, r.algo); !ok {
+		return fmt.Errorf("unknown algorithm %q for %s, known are %s", r.algo, r.collective, strings.Join(known, ", "))
+	}
+	_, err := plan.Build(r.algo, r.shape, 0)
+	return err
+}
+
+func readModel(file string) (*plan.Model, error) {
+	if file == "" {
+		return plan.DefaultModel(), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return plan.ParseModel(data)
+}
+
+// run does what was asked for; without a special wish it prints the steps.
+func (r *planRequest) run(w io.Writer) error {
+	if r.list {
+		return r.printList(w)
+	}
+	printSteps := true
+	for _, do := range []struct {
+		wanted bool
+		run    func(io.Writer) error
+	}{{r.cost, r.printCost}, {r.verify, r.runVerify}, {r.svg != "", r.draw}} {
+		if do.wanted {
+			printSteps = false
+			if err := do.run(w); err != nil {
+				return err
+			}
+		}
+	}
+	if printSteps {
+		return r.printSteps(w)
+	}
+	return nil
+}
+
+// printList prints the algorithms: names, then where each is from and in which
+// order it reduces.
+func (r *planRequest) printList(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for c := plan.AllReduce; c <= plan.Barrier; c++ {
+		if r.collective != 0 && r.collective != c {
+			continue
+		}
+		fmt.Fprintf(tw, "%s\n", c)
+		for _, name := range plan.Algorithms(c) {
+			a, _ := plan.Lookup(c, name)
+			fmt.Fprintf(tw, "  %s\tsource: %s\n", name, a.Source)
+			if a.Order != "" {
+				fmt.Fprintf(tw, "\torder: %s\n", a.Order)
+			}
+			if a.Multicast {
+				fmt.Fprintf(tw, "\tneeds multicast memory\n")
+			}
+		}
+	}
+	return tw.Flush()
+}
+
+func (r *planRequest) printSteps(w io.Writer) error {
+	from, to := r.oneRank, r.oneRank+1
+	if r.oneRank < 0 {
+		from, to = 0, r.ranks
+	}
+	for rank := from; rank < to; rank++ {
+		s, err := plan.Build(r.algo, r.shape, rank)
+		if err != nil {
+			return err
+		}
+		if rank > from {
+			fmt.Fprintln(w)
+		}
+		if err := plan.Print(w, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all builds the schedules of all ranks.
+func (r *planRequest) all() ([]*plan.Schedule, error) {
+	schedules := make([]*plan.Schedule, r.ranks)
+	for rank := range schedules {
+		var err error
+		if schedules[rank], err = plan.Build(r.algo, r.shape, rank); err != nil {
+			return nil, err
+		}
+	}
+	return schedules, nil
+}
+
+func (r *planRequest) draw(w io.Writer) error {
+	schedules, err := r.all()
+	if err != nil {
+		return err
+	}
+	o := plan.DrawOptions{Model: r.costs, Topology: r.topology, ByStep: r.byStep}
+	if r.svg == "-" {
+		return plan.SVG(w, schedules, o)
+	}
+	file, err := os.Create(r.svg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(plan.SVG(file, schedules, o), file.Close())
+}
+
+// runVerify proves that the schedules of all ranks are right, also when a second
+// call follows the first.
+func (r *planRequest) runVerify(w io.Writer) error {
+	schedules, err := r.all()
+	if err != nil {
+		return err
+	}
+	if err := plan.VerifyCalls(2, schedules); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s: %v: verified\n", r.algo, r.shape)
+	return err
+}
+
+// printCost prints the model's times against sizes.
+func (r *planRequest) printCost(w io.Writer) error {
+	table, err := plan.NewTable(r.costs, r.shape, r.options)
+	if err != nil {
+		return err
+	}
+	names := plan.Algorithms(r.collective)
+	where := "one node"
+	if r.nodes > 1 {
+		where = fmt.Sprintf("%d nodes", r.nodes)
+	}
+	fmt.Fprintf(w, "%s on %s, messages of %d bytes, %d cells; * chosen\n\n", table, where, r.shape.MessageBytes, r.shape.Cells)
+
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "size\t%s \t\n", strings.Join(names, " \t"))
+	for _, count := range r.costCounts() {
+		s := r.shape
+		s.Count = count
+		bytes := count * s.ElemBytes
+		fmt.Fprintf(tw, "%s\t", plan.FormatBytes(bytes))
+		for _, name := range names {
+			mark := " "
+			if name == table.Choose(bytes) {
+				mark = "*"
+			}
+			text := "-"
+			if ns, err := r.costs.Estimate(name, s, r.topology); err == nil {
+				text = plan.FormatNs(ns)
+			}
+			fmt.Fprintf(tw, "%s%s\t", text, mark)
+		}
+		fmt.Fprintln(tw)
+	}
+	return tw.Flush()
+}
+
+// costCounts are the sizes of the table: powers of 4, up to a quarter of a GiB.
+func (r *planRequest) costCounts() []int {
+	if r.collective == plan.Barrier {
+		return []int{0}
+	}
+	var counts []int
+	for count := 1; count*r.shape.ElemBytes <= 1<<28; count *= 4 {
+		counts = append(counts, count)
+	}
+	return counts
+}

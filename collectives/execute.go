@@ -1,0 +1,174 @@
+package collectives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport"
+)
+
+// lanes is what a schedule's steps become: [progress.Engine], or in tests
+// something that records.
+type lanes interface {
+	Send(peer int, data []byte) error
+	Recv(peer, n int) ([]byte, error)
+	Release(peer int) error
+	Multi() []byte
+	PutMulti(offset uint64, data []byte) error
+	PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error
+}
+
+// execution is the memory that a schedule runs on.
+type execution struct {
+	lanes lanes
+	t     kernels.Type
+	op    kernels.Op
+	bufs  [plan.Multi + 1][]byte // by plan.Buffer; Inbox is per peer
+	window
+	inbox [][]byte // the current message of each peer
+	srcs  [][]byte // room for the sources of one step
+}
+
+// A window is the part of a call that one schedule of several moves: count
+// elements of each block, from from on, where blocks lie stride elements apart. The
+// schedule knows blocks of count elements.
+type window struct {
+	on                  bool
+	from, count, stride int
+}
+
+// place returns where element i of the caller's memory is.
+func (w *window) place(i int) int {
+	if !w.on {
+		return i
+	}
+	return i/w.count*w.stride + w.from + i%w.count
+}
+
+// check says whether each range of a schedule is within a block, so that it has
+// a place.
+func (w *window) check(s *plan.Schedule) error {
+	if !w.on {
+		return nil
+	}
+	fits := func(r plan.Range) bool {
+		caller := r.Buf == plan.Send || r.Buf == plan.Recv
+		return !caller || r.Len() == 0 || r.From/w.count == (r.To-1)/w.count
+	}
+	for i := range s.Steps {
+		st := &s.Steps[i]
+		if !fits(st.Dst) || slices.ContainsFunc(st.Srcs, func(r plan.Range) bool { return !fits(r) }) {
+			return fmt.Errorf("%s can't do %d elements at a time of more: %w", s.Algorithm, w.count, transport.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// run does the steps of a schedule, one after the other.
+func (x *execution) run(s *plan.Schedule) error {
+	size := x.t.Size()
+	for i := range s.Steps {
+		st := &s.Steps[i]
+		var err error
+		switch st.Kind {
+		case plan.Copy:
+			copy(x.bytes(st.Dst, size), x.bytes(st.Srcs[0], size))
+		case plan.Put:
+			err = x.lanes.Send(st.Peer, x.bytes(st.Srcs[0], size))
+		case plan.Wait:
+			x.inbox[st.Peer], err = x.lanes.Recv(st.Peer, st.Elems*size)
+		case plan.Release:
+			x.inbox[st.Peer] = nil
+			err = x.lanes.Release(st.Peer)
+		case plan.Combine:
+			err = x.combine(st, s.Shape.Ranks, size)
+		case plan.PullReduce:
+			err = x.pullReduce(st, s.Shape.Ranks, size)
+		case plan.PutMulti:
+			err = x.lanes.PutMulti(uint64(st.Dst.From*size), x.bytes(st.Srcs[0], size))
+		default:
+			err = fmt.Errorf("step %d of %s: unknown kind %d", i, s.Algorithm, st.Kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bytes returns the memory of a range.
+func (x *execution) bytes(r plan.Range, size int) []byte {
+	if r.Buf == plan.Inbox {
+		return x.inbox[r.Peer][r.From*size : r.To*size]
+	}
+	if r.From == r.To {
+		return nil // a signal has no buffer
+	}
+	from := r.From
+	if r.Buf == plan.Send || r.Buf == plan.Recv {
+		from = x.place(from) // a range is always within a block
+	}
+	to := from + r.Len()
+	return x.bufs[r.Buf][from*size : to*size : to*size]
+}
+
+// combine reduces the sources of a step. A partial average is a sum; the one
+// that is complete is divided, before it is rounded.
+func (x *execution) combine(st *plan.Step, ranks, size int) error {
+	srcs := x.srcs[:0]
+	for _, r := range st.Srcs {
+		srcs = append(srcs, x.bytes(r, size))
+	}
+	x.srcs = srcs
+	dst := x.bytes(st.Dst, size)
+	switch {
+	case x.op != kernels.Avg:
+		return kernels.Reduce(dst, srcs, x.t, x.op)
+	case st.Complete:
+		return kernels.Average(dst, srcs, x.t, ranks)
+	}
+	return kernels.Reduce(dst, srcs, x.t, kernels.Sum)
+}
+
+func (x *execution) pullReduce(st *plan.Step, ranks, size int) error {
+	op, t, ok := pullOp(x.t, x.op)
+	if !ok {
+		return fmt.Errorf("pull-reduce %v of %v: %w", x.op, x.t, transport.ErrUnsupported)
+	}
+	dst := x.bytes(st.Dst, size)
+	if err := x.lanes.PullReduce(dst, uint64(st.Srcs[0].From*size), op, t); err != nil {
+		return err
+	}
+	if x.op == kernels.Avg && st.Complete {
+		x.srcs = append(x.srcs[:0], dst)
+		return kernels.Average(dst, x.srcs, x.t, ranks)
+	}
+	return nil
+}
+
+// pullOp returns the pull-reduction that computes op on elements of type t with
+// the bits of [kernels.Reduce], and whether there is one. Signed sums are
+// unsigned sums.
+func pullOp(t kernels.Type, op kernels.Op) (transport.RedOp, kernels.Type, bool) {
+	half := t == kernels.TypeFloat16 || t == kernels.TypeBFloat16
+	var red transport.RedOp
+	switch {
+	case op == kernels.Min:
+		red = transport.RedMin
+	case op == kernels.Max:
+		red = transport.RedMax
+	case op == kernels.Sum, op == kernels.Avg && !half: // an average of halves would be rounded twice
+		red = transport.RedAdd
+		switch t {
+		case kernels.TypeInt32:
+			t = kernels.TypeUint32
+		case kernels.TypeInt64:
+			t = kernels.TypeUint64
+		}
+	default:
+		return 0, t, false
+	}
+	return red, t, transport.PullRedSupports(red, t)
+}

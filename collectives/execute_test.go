@@ -1,0 +1,363 @@
+package collectives
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/ranktest"
+	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress"
+)
+
+var planned = []plan.Collective{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.AllToAll, plan.Barrier}
+
+// specs are choices of algorithms that between them name every one.
+func specs() []string {
+	most := 0
+	for _, k := range planned {
+		most = max(most, len(plan.Algorithms(k)))
+	}
+	var all []string
+	for i := range most {
+		var lists []string
+		for _, k := range planned {
+			names := plan.Algorithms(k)
+			lists = append(lists, fmt.Sprintf("%v:%s", k, names[i%len(names)]))
+		}
+		all = append(all, strings.Join(lists, ";"))
+	}
+	return all
+}
+
+// recorder writes down what goes over the lanes, in the words of a schedule.
+type recorder struct {
+	lanes
+	done []string
+}
+
+func (r *recorder) note(format string, args ...any) {
+	r.done = append(r.done, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Send(peer int, data []byte) error {
+	r.note("put %d bytes to %d", len(data), peer)
+	return r.lanes.Send(peer, data)
+}
+
+func (r *recorder) Recv(peer, n int) ([]byte, error) {
+	r.note("wait for %d bytes from %d", n, peer)
+	return r.lanes.Recv(peer, n)
+}
+
+func (r *recorder) Release(peer int) error {
+	r.note("release to %d", peer)
+	return r.lanes.Release(peer)
+}
+
+func (r *recorder) PutMulti(offset uint64, data []byte) error {
+	r.note("put %d bytes at %d of all", len(data), offset)
+	return r.lanes.PutMulti(offset, data)
+}
+
+func (r *recorder) PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error {
+	r.note("pull %d bytes at %d of all", len(dst), offset)
+	return r.lanes.PullReduce(dst, offset, op, t)
+}
+
+// expected is what a recorder should write down for a schedule.
+func expected(s *plan.Schedule) []string {
+	r := &recorder{}
+	size := s.Shape.ElemBytes
+	for _, st := range s.Steps {
+		switch st.Kind {
+		case plan.Put:
+			r.note("put %d bytes to %d", st.Srcs[0].Len()*size, st.Peer)
+		case plan.Wait:
+			r.note("wait for %d bytes from %d", st.Elems*size, st.Peer)
+		case plan.Release:
+			r.note("release to %d", st.Peer)
+		case plan.PutMulti:
+			r.note("put %d bytes at %d of all", st.Srcs[0].Len()*size, st.Dst.From*size)
+		case plan.PullReduce:
+			r.note("pull %d bytes at %d of all", st.Dst.Len()*size, st.Srcs[0].From*size)
+		}
+	}
+	return r.done
+}
+
+// algorithmCounts are enough for several segments and for shares of nothing.
+func algorithmCounts(n int) []int { return []int{0, 1, n - 1, n, n + 1, 97, 40_000} }
+
+// runAlgorithms runs all collectives on a communicator that was told which
+// algorithms to use, with every result checked, and proves what ran: the lanes
+// saw what the schedules say, and the verifier accepts those schedules.
+func runAlgorithms(c *comm.Communicator, seed uint64) error {
+	ctx := context.Background()
+	if err := Barrier(ctx, c); err != nil { // so that there is a runner
+		return err
+	}
+	e, err := c.Begin(ctx, comm.Call{Collective: comm.OpBarrier})
+	if err != nil {
+		return err
+	}
+	r := e.Extension.(*runner)
+	rec := &recorder{lanes: e}
+	r.x.lanes = rec
+	err = c.End(nil)
+	if err != nil {
+		return err
+	}
+	cases := []exactCase{
+		caseOf(genInt[int32], refReal[int32], same2[int32]),
+		caseOf(genInt[uint8], refReal[uint8], same2[uint8]),
+		caseOf(genInt[int64], refReal[int64], same2[int64]),
+	}
+	for i, k := range cases {
+		for j, count := range algorithmCounts(c.Size()) {
+			if err := k.run(ctx, c, count, seed+uint64(10*i+j)); err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+		}
+	}
+	// One call of each kind, traced.
+	n := c.Size()
+	src, dst := make([]int32, 7*n*n), make([]int32, 7*n*n)
+	for _, call := range []struct {
+		k comm.Collective
+		f func() error
+	}{
+		{comm.OpAllReduce, func() error { return AllReduce(ctx, c, dst, src, kernels.Sum) }},
+		{comm.OpReduce, func() error { return Reduce(ctx, c, dst, src, kernels.Sum, n-1) }},
+		{comm.OpBroadcast, func() error { return Broadcast(ctx, c, dst, n-1) }},
+		{comm.OpAllGather, func() error { return AllGather(ctx, c, dst, src[:7*n]) }},
+		{comm.OpAllToAll, func() error { return AllToAll(ctx, c, dst, src) }},
+		{comm.OpBarrier, func() error { return Barrier(ctx, c) }},
+	} {
+		before := len(r.schedules)
+		rec.done = nil
+		if err := call.f(); err != nil {
+			return err
+		}
+		var ran *plan.Schedule
+		for key, s := range r.schedules {
+			if key.call.Collective == call.k && (len(r.schedules) == before || s.Shape.Count == key.count) && matches(rec.done, s) {
+				ran = s
+			}
+		}
+		if ran == nil {
+			return fmt.Errorf("%v: no schedule says what was done: %v", call.k, rec.done)
+		}
+		// The other ranks' schedules are a function of the same shape.
+		all := make([]*plan.Schedule, n)
+		for p := range all {
+			if p == c.Rank() {
+				all[p] = ran
+			} else if all[p], err = plan.Build(ran.Algorithm, ran.Shape, p); err != nil {
+				return err
+			}
+		}
+		if err := plan.Verify(all); err != nil {
+			return fmt.Errorf("%v by %s: %w", call.k, ran.Algorithm, err)
+		}
+	}
+	r.x.lanes = e
+	return nil
+}
+
+func matches(done []string, s *plan.Schedule) bool {
+	want := expected(s)
+	if len(want) != len(done) {
+		return false
+	}
+	for i := range want {
+		if want[i] != done[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestAlgorithmsLocal(t *testing.T) {
+	seed := testSeed(t)
+	for n := 1; n <= 9; n++ {
+		if raceEnabled && n > 5 {
+			break
+		}
+		for _, spec := range specs() {
+			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
+				cs := local(t, n, comm.WithAlgorithm(spec))
+				require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error { return runAlgorithms(c, seed) })...))
+			})
+		}
+	}
+}
+
+// algorithmsProgram is a rank of the same under mpirun.
+func algorithmsProgram() error {
+	c, err := comm.Init(context.Background(), comm.WithTimeout(time.Minute))
+	if err != nil {
+		return err
+	}
+	if err := runAlgorithms(c, 7); err != nil {
+		c.Abort(err)
+		c.Close()
+		return err
+	}
+	return c.Close()
+}
+
+func TestAlgorithmsMpirun(t *testing.T) {
+	for _, spec := range specs() {
+		for _, n := range []int{3, 4} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
+				ranktest.Mpirun(t, n, "algorithms", nil, "WEFT_ALGO="+spec).Succeed(t, time.Minute)
+			})
+		}
+	}
+}
+
+// TestSameBits: the order of a reduction is fixed, so floating-point results
+// have the same bits on all ranks, and again in another run.
+func TestSameBits(t *testing.T) {
+	seed := testSeed(t)
+	for _, algorithm := range plan.Algorithms(plan.AllReduce) {
+		for n := 2; n <= 7; n++ {
+			t.Run(fmt.Sprintf("%s/ranks=%d", algorithm, n), func(t *testing.T) {
+				var sums []uint64
+				for range 2 {
+					cs := local(t, n, comm.WithAlgorithm("allreduce:"+algorithm))
+					hashes := make([]uint64, n)
+					require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+						rng := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
+						x := make([]float32, 30_011)
+						for i := range x {
+							x[i] = float32(rng.NormFloat64())
+						}
+						if err := AllReduce(context.Background(), c, x, x, kernels.Sum); err != nil {
+							return err
+						}
+						h := fnv.New64a()
+						binary.Write(h, binary.LittleEndian, x)
+						hashes[c.Rank()] = h.Sum64()
+						return nil
+					})...))
+					sums = append(sums, hashes...)
+				}
+				for _, sum := range sums {
+					require.Equal(t, sums[0], sum)
+				}
+			})
+		}
+	}
+}
+
+// TestWindows: a call that is cut into several schedules.
+func TestWindows(t *testing.T) {
+	if raceEnabled {
+		t.Log("too slow, and nothing here is about races")
+		return
+	}
+	const count = windowElems + 1001
+	ctx := context.Background()
+	cs := local(t, 2, comm.WithTimeout(2*time.Minute))
+	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+		me := c.Rank()
+		x := make([]uint8, count)
+		for i := range x {
+			x[i] = uint8(i*7 + i>>16 + me*31)
+		}
+		all := make([]uint8, 2*count)
+		if err := AllGather(ctx, c, all, x); err != nil {
+			return err
+		}
+		for i, v := range all {
+			if j := i % count; v != uint8(j*7+j>>16+i/count*31) {
+				return fmt.Errorf("AllGather at %d: %d", i, v)
+			}
+		}
+		if err := AllToAll(ctx, c, all, all); err != nil { // block p of rank me is rank p's
+			return err
+		}
+		for i, v := range all {
+			if j := i % count; v != uint8(j*7+j>>16+me*31) {
+				return fmt.Errorf("AllToAll at %d: %d", i, v)
+			}
+		}
+		if err := AllReduce(ctx, c, x, x, kernels.Sum); err != nil {
+			return err
+		}
+		for i, v := range x {
+			if v != uint8(2*(i*7+i>>16)+31) {
+				return fmt.Errorf("AllReduce at %d: %d", i, v)
+			}
+		}
+		return nil
+	})...))
+}
+
+// TestAlgorithmSetting: what can't be is an error that lists what can.
+func TestAlgorithmSetting(t *testing.T) {
+	ctx := context.Background()
+	for _, tt := range []struct{ spec, text string }{
+		{"quantum", "unknown algorithm"},
+		{"allsort:ring", "unknown collective"},
+		{"alltoall:ring", "unknown algorithm"},
+	} {
+		cs := local(t, 2, comm.WithAlgorithm(tt.spec))
+		for _, err := range each(cs, func(c *comm.Communicator) error { return Barrier(ctx, c) }) {
+			require.ErrorIs(t, err, comm.ErrAborted)
+			require.ErrorContains(t, err, tt.text)
+		}
+	}
+}
+
+// TestWindowCheck: schedules that mix blocks can't be cut.
+func TestWindowCheck(t *testing.T) {
+	w := window{on: true, count: 4, stride: 10}
+	across := &plan.Schedule{Algorithm: "x", Steps: []plan.Step{{Kind: plan.Copy, Dst: plan.Range{Buf: plan.Recv, From: 2, To: 6}, Srcs: []plan.Range{{Buf: plan.Scratch, To: 4}}}}}
+	require.ErrorIs(t, w.check(across), transport.ErrUnsupported)
+	across.Steps[0].Dst = plan.Range{Buf: plan.Recv, From: 4, To: 8}
+	require.NoError(t, w.check(across))
+	require.Equal(t, 10+1, w.place(5))
+}
+
+// TestKeptSchedules: many shapes don't fill the memory.
+func TestKeptSchedules(t *testing.T) {
+	ctx := context.Background()
+	cs := local(t, 2)
+	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+		x := make([]uint8, 70_000)
+		for n := range len(x) {
+			if err := AllReduce(ctx, c, x[:n], x[:n], kernels.Max); err != nil {
+				return err
+			}
+		}
+		e, err := c.Begin(ctx, comm.Call{Collective: comm.OpBarrier})
+		if err != nil {
+			return err
+		}
+		r := e.Extension.(*runner)
+		total := 0
+		for _, s := range r.schedules {
+			total += len(s.Steps)
+		}
+		if total > maxSteps || total != r.steps {
+			return fmt.Errorf("%d steps kept, %d counted", total, r.steps)
+		}
+		return c.End(nil)
+	})...))
+}
+
+var _ lanes = (*progress.Engine)(nil)

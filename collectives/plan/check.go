@@ -1,0 +1,109 @@
+package plan
+
+import "fmt"
+
+// checkStep says what is wrong with a step on its own, or nothing.
+func (m *machine) checkStep(p *process, s *Step) string {
+	if s.Kind < Copy || s.Kind > PutMulti {
+		return "is no kind of step"
+	}
+	if s.Complete && s.Kind != Combine && s.Kind != PullReduce {
+		return "reduces nothing and is called complete"
+	}
+	if s.Kind == Put || s.Kind == Wait || s.Kind == Release {
+		if s.Peer < 0 || s.Peer >= m.shape.Ranks || s.Peer == p.rank {
+			return fmt.Sprintf("has peer %d, to which there is no lane", s.Peer)
+		}
+	}
+	if s.Kind == Wait || s.Kind == Release {
+		return ""
+	}
+	if len(s.Srcs) == 0 || len(s.Srcs) > 1 && s.Kind != Combine {
+		return fmt.Sprintf("has %d sources", len(s.Srcs))
+	}
+	for _, r := range s.Srcs {
+		if why := m.checkRange(p, r); why != "" {
+			return why
+		}
+	}
+	if s.Kind == Put {
+		if most := m.shape.message(); s.Srcs[0].Len() > most {
+			return fmt.Sprintf("puts %d elements, where a message holds %d", s.Srcs[0].Len(), most)
+		}
+		return ""
+	}
+	if why := m.checkRange(p, s.Dst); why != "" {
+		return why
+	}
+	if s.Dst.Buf == Send || s.Dst.Buf == Inbox {
+		return fmt.Sprintf("writes to %v, which may only be read", s.Dst)
+	}
+	for _, r := range s.Srcs {
+		if r.Len() != s.Dst.Len() {
+			return fmt.Sprintf("has %v, of %d elements, as a source for %d", r, r.Len(), s.Dst.Len())
+		}
+		if m.overlap(p, s.Dst, r) {
+			return fmt.Sprintf("has %v as a source, which overlaps %v", r, s.Dst)
+		}
+	}
+	switch s.Kind {
+	case Combine:
+		if len(s.Srcs) < 2 {
+			return "combines one source"
+		}
+	case PullReduce:
+		if s.Srcs[0].Buf != Multi || s.Dst.Buf == Multi {
+			return "must reduce multicast memory to another buffer"
+		}
+		return m.checkMulti(s.Srcs[0])
+	case PutMulti:
+		if s.Dst.Buf != Multi || s.Srcs[0].Buf == Multi {
+			return "must put another buffer to multicast memory"
+		}
+		return m.checkMulti(s.Dst)
+	}
+	if s.Kind == Combine && !m.shape.reduces() {
+		return fmt.Sprintf("reduces in a collective that does not: %v", m.shape.Collective)
+	}
+	return ""
+}
+
+func (m *machine) checkRange(p *process, r Range) string {
+	size := 0
+	switch r.Buf {
+	case Send, Recv, Scratch, Multi:
+		size = len(p.mem[r.Buf].of)
+	case Inbox:
+		if r.Peer < 0 || r.Peer >= m.shape.Ranks || !p.inbox[r.Peer].full {
+			return fmt.Sprintf("uses %v, where no message is: it came not yet, or was released", r)
+		}
+		size = len(p.inbox[r.Peer].of)
+	default:
+		return fmt.Sprintf("names %v", r.Buf)
+	}
+	if r.From < 0 || r.To < r.From || r.To > size {
+		return fmt.Sprintf("uses %v of %d elements", r, size)
+	}
+	return ""
+}
+
+// checkMulti checks what hardware demands of a range of multicast memory.
+func (m *machine) checkMulti(r Range) string {
+	if r.From%m.shape.unit() != 0 {
+		return fmt.Sprintf("has %v, which does not begin at a multiple of %d bytes", r, granule)
+	}
+	if bytes := r.Len() * m.shape.ElemBytes; bytes > max(m.shape.MessageBytes, m.shape.unit()*m.shape.ElemBytes) {
+		return fmt.Sprintf("has %v of %d bytes, where a message holds %d", r, bytes, m.shape.MessageBytes)
+	}
+	return ""
+}
+
+// overlap says whether two ranges share memory without being the same.
+func (m *machine) overlap(p *process, a, b Range) bool {
+	if a.Buf == Inbox || b.Buf == Inbox || p.mem[a.Buf].id != p.mem[b.Buf].id {
+		return false
+	}
+	from, to := a.From+p.mem[a.Buf].base, a.To+p.mem[a.Buf].base
+	from2, to2 := b.From+p.mem[b.Buf].base, b.To+p.mem[b.Buf].base
+	return max(from, from2) < min(to, to2) && from != from2
+}

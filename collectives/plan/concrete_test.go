@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// A world executes schedules with numbers, in a random interleaving: ranks are
+// chosen by chance, and what a step does to replicas is interleaved as well. It
+// shares nothing with the verifier's machine, and checks only results.
+type world struct {
+	s         Shape
+	schedules []*Schedule
+	calls     int
+	inPlace   []bool // per rank
+	rng       *rand.Rand
+	ranks     []*concrete
+	queue     [][]([]uint64)
+	taken     []int // cells, per lane
+	orders    []*order
+}
+
+type concrete struct {
+	call, step, micro int
+	send, recv        []uint64
+	scratch, multi    []uint64
+	inbox             [][]uint64
+	pulled            [][]uint64
+}
+
+func hash(x, y uint64) uint64 { return (x*6364136223846793005 + y) ^ (x >> 31) }
+
+// contribution is element i of what rank gives to a call.
+func contribution(call, rank, i int) uint64 {
+	return hash(hash(hash(12345, uint64(call)), uint64(rank)), uint64(i))
+}
+
+// reduced is an operation that keeps nothing of order, nesting and completeness
+// from sight.
+func reduced(list []uint64, complete bool) uint64 {
+	h := list[0]
+	for _, x := range list[1:] {
+		h = hash(h, x)
+	}
+	if complete {
+		h = hash(h, 77)
+	}
+	return hash(h, uint64(len(list)))
+}
+
+func newWorld(schedules []*Schedule, calls int, seed uint64) *world {
+	s := schedules[0].Shape
+	w := &world{s: s, schedules: schedules, calls: calls, rng: rand.New(rand.NewPCG(seed, 1)), queue: make([][][]uint64, s.Ranks*s.Ranks), taken: make([]int, s.Ranks*s.Ranks)}
+	if s.reduces() && s.Count > 0 {
+		a, _ := Lookup(s.Collective, schedules[0].Algorithm)
+		w.orders = a.order(s)
+	}
+	for r := range s.Ranks {
+		w.inPlace = append(w.inPlace, w.rng.IntN(2) == 0)
+		w.ranks = append(w.ranks, &concrete{multi: make([]uint64, schedules[r].MultiElems), inbox: make([][]uint64, s.Ranks)})
+		w.begin(r)
+	}
+	return w
+}
+
+func (w *world) begin(r int) {
+	c := w.ranks[r]
+	c.recv, c.send = make([]uint64, w.s.recvElems(r)), make([]uint64, w.s.sendElems(r))
+	c.scratch = make([]uint64, w.schedules[r].ScratchElems)
+	if w.inPlace[r] && len(c.recv) > 0 && w.s.Collective != Broadcast {
+		c.send = c.recv[:len(c.send)]
+		if w.s.Collective == AllGather {
+			c.send = c.recv[r*w.s.Count : (r+1)*w.s.Count]
+		}
+	}
+	for i := range c.send {
+		c.send[i] = contribution(c.call, r, i)
+	}
+	if w.s.Collective == Broadcast && r == w.s.Root {
+		for i := range c.recv {
+			c.recv[i] = contribution(c.call, r, i)
+		}
+	}
+}
+
+func (w *world) at(r int, x Range) []uint64 {
+	c := w.ranks[r]
+	switch x.Buf {
+	case Send:
+		return c.send[x.From:x.To]
+	case Recv:
+		return c.recv[x.From:x.To]
+	case Scratch:
+		return c.scratch[x.From:x.To]
+	case Multi:
+		return c.multi[x.From:x.To]
+	}
+	return c.inbox[x.Peer][x.From:x.To]
+}
+
+// run returns what went wrong.
+func (w *world) run() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	for idle := 0; idle < 50*w.s.Ranks; {
+		r := w.rng.IntN(w.s.Ranks)
+		moved := false
+		for range w.rng.IntN(6) + 1 {
+			if !w.advance(r) {
+				break
+			}
+			moved = true
+		}
+		if moved {
+			idle = 0
+		} else {
+			idle++
+		}
+	}
+	for r, c := range w.ranks {
+		if c.call != w.calls {
+			return fmt.Errorf("rank %d is stuck at step %d of call %d", r, c.step, c.call)
+		}
+	}
+	return nil
+}
+
+func (w *world) advance(r int) bool {
+	c := w.ranks[r]
+	if c.call == w.calls {
+		return false
+	}
+	steps := w.schedules[r].Steps
+	if c.step == len(steps) {
+		w.check(r)
+		c.call, c.step = c.call+1, 0
+		if c.call < w.calls {
+			w.begin(r)
+		}
+		return true
+	}
+	x := steps[c.step]
+	out, in := r*w.s.Ranks+x.Peer, x.Peer*w.s.Ranks+r
+	switch x.Kind {
+	case Put:
+		if w.taken[out] == w.s.Cells {
+			return false
+		}
+		w.taken[out]++
+		w.queue[out] = append(w.queue[out], slices.Clone(w.at(r, x.Srcs[0])))
+	case Wait:
+		if len(w.queue[in]) == 0 {
+			return false
+		}
+		c.inbox[x.Peer], w.queue[in] = w.queue[in][0], w.queue[in][1:]
+		if len(c.inbox[x.Peer]) != x.Elems {
+			panic("length")
+		}
+	case Release:
+		clear(c.inbox[x.Peer])
+		w.taken[in]--
+	case Copy:
+		copy(w.at(r, x.Dst), w.at(r, x.Srcs[0]))
+	case Combine:
+		w.reduce(r, x, func(k int) []uint64 { return w.at(r, x.Srcs[k]) }, len(x.Srcs))
+	case PutMulti:
+		copy(w.at((r+c.micro)%w.s.Ranks, x.Dst), w.at(r, x.Srcs[0]))
+		if c.micro++; c.micro < w.s.Ranks {
+			return true
+		}
+	case PullReduce:
+		c.pulled = append(c.pulled, slices.Clone(w.at(c.micro, x.Srcs[0])))
+		if c.micro++; c.micro < w.s.Ranks {
+			return true
+		}
+		w.reduce(r, x, func(k int) []uint64 { return c.pulled[k] }, w.s.Ranks)
+		c.pulled = nil
+	}
+	c.micro = 0
+	c.step++
+	return true
+}
+
+func (w *world) reduce(r int, x Step, src func(k int) []uint64, n int) {
+	for i := range x.Dst.Len() {
+		list := make([]uint64, n)
+		for k := range list {
+			list[k] = src(k)[i]
+		}
+		w.at(r, x.Dst)[i] = reduced(list, x.Complete)
+	}
+}
+
+func (w *world) check(r int) {
+	c := w.ranks[r]
+	for i, got := range c.recv {
+		var want uint64
+		switch w.s.Collective {
+		case Broadcast:
+			want = contribution(c.call, w.s.Root, i)
+		case AllGather:
+			want = contribution(c.call, i/w.s.Count, i%w.s.Count)
+		case AllToAll:
+			want = contribution(c.call, i/w.s.Count, r*w.s.Count+i%w.s.Count)
+		default:
+			want = contribution(c.call, 0, i)
+			if w.s.Ranks > 1 {
+				want = w.ordered(w.orders[i], c.call, i, true)
+			}
+		}
+		if got != want {
+			panic(fmt.Sprintf("rank %d has %d in recv[%d], not %d", r, got, i, want))
+		}
+	}
+}
+
+func (w *world) ordered(o *order, call, i int, top bool) uint64 {
+	if o.of == nil {
+		return contribution(call, o.rank, i)
+	}
+	var list []uint64
+	for _, x := range o.of {
+		list = append(list, w.ordered(x, call, i, false))
+	}
+	return reduced(list, top)
+}

@@ -1,0 +1,193 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// clone copies schedules, so that a test can break them.
+func clone(schedules []*Schedule) []*Schedule {
+	var out []*Schedule
+	for _, s := range schedules {
+		c := *s
+		c.Steps = slices.Clone(s.Steps)
+		for i := range c.Steps {
+			c.Steps[i].Srcs = slices.Clone(c.Steps[i].Srcs)
+		}
+		out = append(out, &c)
+	}
+	return out
+}
+
+// mutations break one step of a schedule; false: they cannot.
+var mutations = []struct {
+	name string
+	do   func(s *Schedule, i int, rng *rand.Rand) bool
+}{
+	{"delete", func(s *Schedule, i int, _ *rand.Rand) bool {
+		s.Steps = slices.Delete(s.Steps, i, i+1)
+		return true
+	}},
+	{"duplicate", func(s *Schedule, i int, _ *rand.Rand) bool {
+		s.Steps = slices.Insert(s.Steps, i, s.Steps[i])
+		return true
+	}},
+	{"swap", func(s *Schedule, i int, rng *rand.Rand) bool {
+		j := rng.IntN(len(s.Steps))
+		s.Steps[i], s.Steps[j] = s.Steps[j], s.Steps[i]
+		return i != j
+	}},
+	{"swap with next", func(s *Schedule, i int, _ *rand.Rand) bool {
+		if i+1 == len(s.Steps) {
+			return false
+		}
+		s.Steps[i], s.Steps[i+1] = s.Steps[i+1], s.Steps[i]
+		return true
+	}},
+	{"peer", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		if x.Kind != Put && x.Kind != Wait && x.Kind != Release {
+			return false
+		}
+		before := x.Peer
+		x.Peer = rng.IntN(s.Shape.Ranks)
+		return x.Peer != before
+	}},
+	{"length", func(s *Schedule, i int, _ *rand.Rand) bool {
+		x := &s.Steps[i]
+		x.Elems++
+		return x.Kind == Wait
+	}},
+	{"move source", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		if len(x.Srcs) == 0 {
+			return false
+		}
+		r := &x.Srcs[rng.IntN(len(x.Srcs))]
+		d := rng.IntN(2)*2 - 1
+		r.From, r.To = r.From+d, r.To+d
+		return r.Len() > 0
+	}},
+	{"move destination", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		d := rng.IntN(2)*2 - 1
+		x.Dst.From, x.Dst.To = x.Dst.From+d, x.Dst.To+d
+		return x.Dst.Buf != 0
+	}},
+	{"buffer", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		if len(x.Srcs) == 0 {
+			return false
+		}
+		r := &x.Srcs[rng.IntN(len(x.Srcs))]
+		before := r.Buf
+		r.Buf = Buffer(rng.IntN(5) + 1)
+		return r.Buf != before && r.Len() > 0
+	}},
+	{"order", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		if x.Kind != Combine {
+			return false
+		}
+		a, b := rng.IntN(len(x.Srcs)), rng.IntN(len(x.Srcs))
+		x.Srcs[a], x.Srcs[b] = x.Srcs[b], x.Srcs[a]
+		return a != b
+	}},
+	{"complete", func(s *Schedule, i int, _ *rand.Rand) bool {
+		x := &s.Steps[i]
+		x.Complete = !x.Complete
+		return true
+	}},
+}
+
+// TestRandomMutations breaks schedules at random. Verify refuses them, or they
+// are no worse than before: then they give the right results in random
+// interleavings, executed by something else.
+func TestRandomMutations(t *testing.T) {
+	const perShape = 40
+	type tally struct{ tried, survived int }
+	tallies := map[string]*tally{}
+	kinds := map[string]int{}
+	rng := rand.New(rand.NewPCG(3, 14))
+	for _, c := range allCollectives {
+		for _, name := range Algorithms(c) {
+			for _, n := range []int{2, 3, 4, 6} {
+				s := Shape{Collective: c, Ranks: n, Count: 13, ElemBytes: 4, MessageBytes: 16, Cells: 2}
+				if c == Barrier {
+					s.Count = 0
+				}
+				if s.rooted() {
+					s.Root = n - 1
+				}
+				good := all(t, name, s)
+				for range perShape {
+					for _, m := range mutations {
+						broken := clone(good)
+						x := broken[rng.IntN(n)]
+						if len(x.Steps) == 0 {
+							continue
+						}
+						i := rng.IntN(len(x.Steps))
+						was := x.Steps[i].String()
+						if !m.do(x, i, rng) {
+							continue
+						}
+						count := tallies[m.name]
+						if count == nil {
+							count = &tally{}
+							tallies[m.name] = count
+						}
+						count.tried++
+						if err := VerifyCalls(2, broken); err != nil {
+							require.ErrorAs(t, err, new(*VerifyError))
+							continue
+						}
+						count.survived++
+						kinds[m.name+" "+good[x.Rank].Steps[i].Kind.String()]++
+						for seed := range uint64(20) {
+							require.NoError(t, newWorld(broken, 2, seed).run(), "%v %s n=%d: %s of step %d of rank %d (%s)", c, name, n, m.name, i, x.Rank, was)
+						}
+					}
+				}
+			}
+		}
+	}
+	tried, survived := 0, 0
+	for _, m := range mutations {
+		count := tallies[m.name]
+		t.Logf("%-16s %6d tried, %5d equivalent", m.name, count.tried, count.survived)
+		tried, survived = tried+count.tried, survived+count.survived
+	}
+	t.Log(kinds)
+	// What remains is order within a rank that does not matter, such as that of two
+	// puts to different peers, and doing twice what can be done twice.
+	for _, name := range []string{"peer", "length", "move source", "move destination", "order", "complete"} {
+		require.Zero(t, tallies[name].survived, name)
+	}
+	require.Less(t, survived, tried/4)
+}
+
+// TestConcrete executes schedules with numbers in random interleavings, some
+// ranks in place and others not.
+func TestConcrete(t *testing.T) {
+	for _, c := range allCollectives {
+		for _, name := range Algorithms(c) {
+			for n := 1; n <= 9; n++ {
+				for seed := range uint64(6) {
+					s := Shape{Collective: c, Ranks: n, Count: 17 * int(seed), ElemBytes: 8, MessageBytes: 32, Cells: 1 + int(seed)%3}
+					if c == Barrier {
+						s.Count = 0
+					}
+					if s.rooted() {
+						s.Root = int(seed) % n
+					}
+					require.NoError(t, newWorld(all(t, name, s), 2, seed).run(), fmt.Sprint(s, name))
+				}
+			}
+		}
+	}
+}
