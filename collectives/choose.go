@@ -45,13 +45,14 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	if !ok {
 		var err error
 		reduces := shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce
-		free := !reduces || ch.spec.Names(shape.Collective)
+		multicast := ch.multicast && key.pull
+		free := !reduces || ch.spec.Names(shape.Collective, multicast)
 		o := plan.TableOptions{
-			Multicast: ch.multicast && key.pull, Spec: ch.spec,
+			Multicast: multicast, Spec: ch.spec,
 			Allow: func(a plan.Algorithm) bool { return free || a.RankOrder },
 		}
-		if t, err = plan.NewTable(ch.model, shape, o); err != nil && ch.multicast && !key.pull {
-			// Multicast was asked for, and can't reduce this type by this operator.
+		if t, err = plan.NewTable(ch.model, shape, o); err != nil && !multicast {
+			// Multicast memory was asked for, and isn't there or can't do this reduction.
 			o.Spec = plan.Spec{}
 			t, err = plan.NewTable(ch.model, shape, o)
 		}

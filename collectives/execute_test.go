@@ -105,20 +105,13 @@ func algorithmCounts(n int) []int { return []int{0, 1, n - 1, n, n + 1, 97, 40_0
 // saw what the schedules say, and the verifier accepts those schedules.
 func runAlgorithms(c *comm.Communicator, seed uint64) error {
 	ctx := context.Background()
-	if err := Barrier(ctx, c); err != nil { // so that there is a runner
-		return err
-	}
-	e, err := c.Begin(ctx, comm.Call{Collective: comm.OpBarrier})
+	r, err := extension(c)
 	if err != nil {
 		return err
 	}
-	r := e.Extension.(*runner)
+	e := r.e
 	rec := &recorder{lanes: e}
 	r.x.lanes = rec
-	err = c.End(nil)
-	if err != nil {
-		return err
-	}
 	cases := []exactCase{
 		caseOf(genInt[int32], refReal[int32], same2[int32]),
 		caseOf(genInt[uint8], refReal[uint8], same2[uint8]),
@@ -263,48 +256,55 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestWindows: a call that is cut into several schedules.
-func TestWindows(t *testing.T) {
-	if raceEnabled {
-		t.Log("too slow, and nothing here is about races")
-		return
+// extension returns the runner of a communicator, which it may change before
+// the next call.
+func extension(c *comm.Communicator) (*runner, error) {
+	if err := Barrier(context.Background(), c); err != nil { // so that there is one
+		return nil, err
 	}
-	const count = windowElems + 1001
-	ctx := context.Background()
-	cs := local(t, 2, comm.WithTimeout(2*time.Minute))
-	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
-		me := c.Rank()
-		x := make([]uint8, count)
-		for i := range x {
-			x[i] = uint8(i*7 + i>>16 + me*31)
+	e, err := c.Begin(context.Background(), comm.Call{Collective: comm.OpBarrier})
+	if err != nil {
+		return nil, err
+	}
+	return e.Extension.(*runner), c.End(nil)
+}
+
+// TestWindows: calls that are cut into several schedules.
+func TestWindows(t *testing.T) {
+	seed := testSeed(t)
+	for n := 2; n <= 4; n++ {
+		for _, spec := range specs()[:2] {
+			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
+				cs := local(t, n, comm.WithAlgorithm(spec))
+				require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+					r, err := extension(c)
+					if err != nil {
+						return err
+					}
+					r.windowMessages = n // one message a window
+					k := caseOf(genInt[int16], refReal[int16], same2[int16])
+					return k.run(context.Background(), c, 100_003, seed)
+				})...))
+			})
 		}
-		all := make([]uint8, 2*count)
-		if err := AllGather(ctx, c, all, x); err != nil {
-			return err
-		}
-		for i, v := range all {
-			if j := i % count; v != uint8(j*7+j>>16+i/count*31) {
-				return fmt.Errorf("AllGather at %d: %d", i, v)
+	}
+}
+
+// TestLargestWindows: no schedule is too long, with any algorithm.
+func TestLargestWindows(t *testing.T) {
+	for _, n := range []int{2, 3, 16, 64, 128} {
+		layout := progress.DefaultLayout(n)
+		for _, k := range planned {
+			for _, name := range plan.Algorithms(k) {
+				shape := plan.Shape{Collective: k, Ranks: n, ElemBytes: 8, MessageBytes: layout.MessageBytes(), Cells: layout.Cells}
+				if k != plan.Barrier {
+					shape.Count = layout.MessageBytes() / 8 * max(windowMessages/n, 1)
+				}
+				_, err := plan.Build(name, shape, n/2)
+				require.NoError(t, err)
 			}
 		}
-		if err := AllToAll(ctx, c, all, all); err != nil { // block p of rank me is rank p's
-			return err
-		}
-		for i, v := range all {
-			if j := i % count; v != uint8(j*7+j>>16+me*31) {
-				return fmt.Errorf("AllToAll at %d: %d", i, v)
-			}
-		}
-		if err := AllReduce(ctx, c, x, x, kernels.Sum); err != nil {
-			return err
-		}
-		for i, v := range x {
-			if v != uint8(2*(i*7+i>>16)+31) {
-				return fmt.Errorf("AllReduce at %d: %d", i, v)
-			}
-		}
-		return nil
-	})...))
+	}
 }
 
 // TestAlgorithmSetting: what can't be is an error that lists what can.
@@ -344,11 +344,10 @@ func TestKeptSchedules(t *testing.T) {
 				return err
 			}
 		}
-		e, err := c.Begin(ctx, comm.Call{Collective: comm.OpBarrier})
+		r, err := extension(c)
 		if err != nil {
 			return err
 		}
-		r := e.Extension.(*runner)
 		total := 0
 		for _, s := range r.schedules {
 			total += len(s.Steps)
@@ -356,7 +355,7 @@ func TestKeptSchedules(t *testing.T) {
 		if total > maxSteps || total != r.steps {
 			return fmt.Errorf("%d steps kept, %d counted", total, r.steps)
 		}
-		return c.End(nil)
+		return nil
 	})...))
 }
 

@@ -18,6 +18,8 @@ type runner struct {
 	x       execution
 	scratch []byte
 
+	windowMessages int // see the constant
+
 	// schedules of the calls that were made; bounded by their steps in all.
 	schedules map[callKey]*plan.Schedule
 	steps     int
@@ -42,7 +44,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{e: e, chooser: ch, schedules: map[callKey]*plan.Schedule{}}
+	r := &runner{e: e, chooser: ch, windowMessages: windowMessages, schedules: map[callKey]*plan.Schedule{}}
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	e.Extension = r
 	return r, nil
@@ -62,9 +64,10 @@ func collective(ctx context.Context, c *comm.Communicator, k plan.Collective, ca
 	return c.End(err)
 }
 
-// windowElems bounds the elements, of each block, that one schedule moves: a
-// larger call runs one schedule after the other, so that schedules stay short.
-const windowElems = 16 << 20
+// windowMessages bounds the messages of each block that one schedule moves,
+// divided by the number of ranks: a larger call runs one schedule after the other,
+// so that schedules stay within [plan.MaxSteps]. It is the same on all ranks.
+const windowMessages = 1 << 12
 
 func (r *runner) run(ctx context.Context, k plan.Collective, call comm.Call, count int, dst, src []byte) error {
 	x := &r.x
@@ -75,11 +78,12 @@ func (r *runner) run(ctx context.Context, k plan.Collective, call comm.Call, cou
 	x.bufs[plan.Send], x.bufs[plan.Recv] = src, dst
 	x.window = window{}
 	var err error
-	if count <= windowElems || r.e.Ranks() == 1 {
+	elems := max(r.e.MessageBytes()/x.t.Size(), 1) * max(r.windowMessages/r.e.Ranks(), 1)
+	if count <= elems || r.e.Ranks() == 1 {
 		err = r.schedule(ctx, k, call, count)
 	} else {
-		for from := 0; from < count && err == nil; from += windowElems {
-			n := min(windowElems, count-from)
+		for from := 0; from < count && err == nil; from += elems {
+			n := min(elems, count-from)
 			x.window = window{on: true, from: from, count: n, stride: count}
 			err = r.schedule(ctx, k, call, n)
 		}

@@ -10,15 +10,14 @@ import (
 // chosen by chance, and what a step does to replicas is interleaved as well. It
 // shares nothing with the verifier's machine, and checks only results.
 type world struct {
-	s         Shape
-	schedules []*Schedule
-	calls     int
-	inPlace   []bool // per rank
-	rng       *rand.Rand
-	ranks     []*concrete
-	queue     [][]([]uint64)
-	taken     []int // cells, per lane
-	orders    []*order
+	calls    [][]*Schedule // per call and rank
+	n, cells int
+	inPlace  []bool // per rank
+	rng      *rand.Rand
+	ranks    []*concrete
+	queue    [][]([]uint64)
+	taken    []int      // cells, per lane
+	orders   [][]*order // per call
 }
 
 type concrete struct {
@@ -49,35 +48,45 @@ func reduced(list []uint64, complete bool) uint64 {
 	return hash(h, uint64(len(list)))
 }
 
-func newWorld(schedules []*Schedule, calls int, seed uint64) *world {
-	s := schedules[0].Shape
-	w := &world{s: s, schedules: schedules, calls: calls, rng: rand.New(rand.NewPCG(seed, 1)), queue: make([][][]uint64, s.Ranks*s.Ranks), taken: make([]int, s.Ranks*s.Ranks)}
-	if s.reduces() && s.Count > 0 {
-		a, _ := Lookup(s.Collective, schedules[0].Algorithm)
-		w.orders = a.order(s)
+func newWorld(seed uint64, calls ...[]*Schedule) *world {
+	n := len(calls[0])
+	w := &world{calls: calls, n: n, cells: calls[0][0].Shape.Cells, rng: rand.New(rand.NewPCG(seed, 1)), queue: make([][][]uint64, n*n), taken: make([]int, n*n)}
+	multi := 0
+	for _, x := range calls {
+		s := x[0].Shape
+		var orders []*order
+		if s.reduces() && s.Count > 0 {
+			a, _ := Lookup(s.Collective, x[0].Algorithm)
+			orders = a.order(s)
+		}
+		w.orders = append(w.orders, orders)
+		multi = max(multi, x[0].MultiElems)
 	}
-	for r := range s.Ranks {
+	for r := range n {
 		w.inPlace = append(w.inPlace, w.rng.IntN(2) == 0)
-		w.ranks = append(w.ranks, &concrete{multi: make([]uint64, schedules[r].MultiElems), inbox: make([][]uint64, s.Ranks)})
+		w.ranks = append(w.ranks, &concrete{multi: make([]uint64, multi), inbox: make([][]uint64, n)})
 		w.begin(r)
 	}
 	return w
 }
 
+// now is the schedule of the call in which a rank is.
+func (w *world) now(r int) *Schedule { return w.calls[w.ranks[r].call][r] }
+
 func (w *world) begin(r int) {
-	c := w.ranks[r]
-	c.recv, c.send = make([]uint64, w.s.recvElems(r)), make([]uint64, w.s.sendElems(r))
-	c.scratch = make([]uint64, w.schedules[r].ScratchElems)
-	if w.inPlace[r] && len(c.recv) > 0 && w.s.Collective != Broadcast {
+	c, s := w.ranks[r], w.now(r).Shape
+	c.recv, c.send = make([]uint64, s.recvElems(r)), make([]uint64, s.sendElems())
+	c.scratch = make([]uint64, w.now(r).ScratchElems)
+	if w.inPlace[r] && len(c.recv) > 0 && s.Collective != Broadcast {
 		c.send = c.recv[:len(c.send)]
-		if w.s.Collective == AllGather {
-			c.send = c.recv[r*w.s.Count : (r+1)*w.s.Count]
+		if s.Collective == AllGather {
+			c.send = c.recv[r*s.Count : (r+1)*s.Count]
 		}
 	}
 	for i := range c.send {
 		c.send[i] = contribution(c.call, r, i)
 	}
-	if w.s.Collective == Broadcast && r == w.s.Root {
+	if s.Collective == Broadcast && r == s.Root {
 		for i := range c.recv {
 			c.recv[i] = contribution(c.call, r, i)
 		}
@@ -106,8 +115,8 @@ func (w *world) run() (err error) {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	for idle := 0; idle < 50*w.s.Ranks; {
-		r := w.rng.IntN(w.s.Ranks)
+	for idle := 0; idle < 50*w.n; {
+		r := w.rng.IntN(w.n)
 		moved := false
 		for range w.rng.IntN(6) + 1 {
 			if !w.advance(r) {
@@ -122,7 +131,7 @@ func (w *world) run() (err error) {
 		}
 	}
 	for r, c := range w.ranks {
-		if c.call != w.calls {
+		if c.call != len(w.calls) {
 			return fmt.Errorf("rank %d is stuck at step %d of call %d", r, c.step, c.call)
 		}
 	}
@@ -131,23 +140,23 @@ func (w *world) run() (err error) {
 
 func (w *world) advance(r int) bool {
 	c := w.ranks[r]
-	if c.call == w.calls {
+	if c.call == len(w.calls) {
 		return false
 	}
-	steps := w.schedules[r].Steps
+	steps := w.now(r).Steps
 	if c.step == len(steps) {
 		w.check(r)
 		c.call, c.step = c.call+1, 0
-		if c.call < w.calls {
+		if c.call < len(w.calls) {
 			w.begin(r)
 		}
 		return true
 	}
 	x := steps[c.step]
-	out, in := r*w.s.Ranks+x.Peer, x.Peer*w.s.Ranks+r
+	out, in := r*w.n+x.Peer, x.Peer*w.n+r
 	switch x.Kind {
 	case Put:
-		if w.taken[out] == w.s.Cells {
+		if w.taken[out] == w.cells {
 			return false
 		}
 		w.taken[out]++
@@ -168,16 +177,16 @@ func (w *world) advance(r int) bool {
 	case Combine:
 		w.reduce(r, x, func(k int) []uint64 { return w.at(r, x.Srcs[k]) }, len(x.Srcs))
 	case PutMulti:
-		copy(w.at((r+c.micro)%w.s.Ranks, x.Dst), w.at(r, x.Srcs[0]))
-		if c.micro++; c.micro < w.s.Ranks {
+		copy(w.at((r+c.micro)%w.n, x.Dst), w.at(r, x.Srcs[0]))
+		if c.micro++; c.micro < w.n {
 			return true
 		}
 	case PullReduce:
 		c.pulled = append(c.pulled, slices.Clone(w.at(c.micro, x.Srcs[0])))
-		if c.micro++; c.micro < w.s.Ranks {
+		if c.micro++; c.micro < w.n {
 			return true
 		}
-		w.reduce(r, x, func(k int) []uint64 { return c.pulled[k] }, w.s.Ranks)
+		w.reduce(r, x, func(k int) []uint64 { return c.pulled[k] }, w.n)
 		c.pulled = nil
 	}
 	c.micro = 0
@@ -196,20 +205,20 @@ func (w *world) reduce(r int, x Step, src func(k int) []uint64, n int) {
 }
 
 func (w *world) check(r int) {
-	c := w.ranks[r]
+	c, s := w.ranks[r], w.now(r).Shape
 	for i, got := range c.recv {
 		var want uint64
-		switch w.s.Collective {
+		switch s.Collective {
 		case Broadcast:
-			want = contribution(c.call, w.s.Root, i)
+			want = contribution(c.call, s.Root, i)
 		case AllGather:
-			want = contribution(c.call, i/w.s.Count, i%w.s.Count)
+			want = contribution(c.call, i/s.Count, i%s.Count)
 		case AllToAll:
-			want = contribution(c.call, i/w.s.Count, r*w.s.Count+i%w.s.Count)
+			want = contribution(c.call, i/s.Count, r*s.Count+i%s.Count)
 		default:
 			want = contribution(c.call, 0, i)
-			if w.s.Ranks > 1 {
-				want = w.ordered(w.orders[i], c.call, i, true)
+			if s.Ranks > 1 {
+				want = w.ordered(w.orders[c.call][i], c.call, i, true)
 			}
 		}
 		if got != want {

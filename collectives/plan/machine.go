@@ -83,7 +83,7 @@ func newMachine(schedules []*Schedule, calls int, inPlace bool, y *symbols) *mac
 func (m *machine) begin(p *process) {
 	s, r := m.shape, p.rank
 	recv := memory{id: Recv, of: make([]value, s.recvElems(r))}
-	send := memory{id: Send, of: make([]value, s.sendElems(r))}
+	send := memory{id: Send, of: make([]value, s.sendElems())}
 	if m.inPlace && len(recv.of) > 0 {
 		send.id = Recv
 		if s.Collective == AllGather {

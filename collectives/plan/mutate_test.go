@@ -112,6 +112,7 @@ func TestRandomMutations(t *testing.T) {
 	type tally struct{ tried, survived int }
 	tallies := map[string]*tally{}
 	kinds := map[string]int{}
+	moved, caught := 0, 0 // the numbers see most of what is refused, too
 	rng := rand.New(rand.NewPCG(3, 14))
 	for _, c := range allCollectives {
 		for _, name := range Algorithms(c) {
@@ -144,12 +145,21 @@ func TestRandomMutations(t *testing.T) {
 						count.tried++
 						if err := VerifyCalls(2, broken); err != nil {
 							require.ErrorAs(t, err, new(*VerifyError))
+							if m.name == "move source" {
+								moved++
+								for seed := range uint64(20) {
+									if newWorld(seed, broken, broken).run() != nil {
+										caught++
+										break
+									}
+								}
+							}
 							continue
 						}
 						count.survived++
 						kinds[m.name+" "+good[x.Rank].Steps[i].Kind.String()]++
 						for seed := range uint64(20) {
-							require.NoError(t, newWorld(broken, 2, seed).run(), "%v %s n=%d: %s of step %d of rank %d (%s)", c, name, n, m.name, i, x.Rank, was)
+							require.NoError(t, newWorld(seed, broken, broken).run(), "%v %s n=%d: %s of step %d of rank %d (%s)", c, name, n, m.name, i, x.Rank, was)
 						}
 					}
 				}
@@ -169,6 +179,7 @@ func TestRandomMutations(t *testing.T) {
 		require.Zero(t, tallies[name].survived, name)
 	}
 	require.Less(t, survived, tried/4)
+	require.Greater(t, caught, moved*9/10, "of %d", moved)
 }
 
 // TestConcrete executes schedules with numbers in random interleavings, some
@@ -185,9 +196,37 @@ func TestConcrete(t *testing.T) {
 					if s.rooted() {
 						s.Root = int(seed) % n
 					}
-					require.NoError(t, newWorld(all(t, name, s), 2, seed).run(), fmt.Sprint(s, name))
+					x := all(t, name, s)
+					require.NoError(t, newWorld(seed, x, x).run(), fmt.Sprint(s, name))
 				}
 			}
 		}
+	}
+}
+
+// TestSequences executes sequences of different collectives, algorithms, counts
+// and roots, with nothing between them, in random interleavings.
+func TestSequences(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		n := 2 + rng.IntN(5)
+		cells := 1 + rng.IntN(4)
+		var calls [][]*Schedule
+		for range 6 {
+			c := allCollectives[rng.IntN(len(allCollectives))]
+			name := Algorithms(c)[rng.IntN(len(Algorithms(c)))]
+			if rng.IntN(2) == 0 { // replicas are where calls can meet
+				c, name = []Collective{AllReduce, Broadcast}[rng.IntN(2)], "multimem"
+			}
+			s := Shape{Collective: c, Ranks: n, Count: rng.IntN(50), ElemBytes: 8, MessageBytes: 32, Cells: cells}
+			if c == Barrier {
+				s.Count = 0
+			}
+			if s.rooted() {
+				s.Root = rng.IntN(n)
+			}
+			calls = append(calls, all(t, name, s))
+		}
+		require.NoError(t, newWorld(seed, calls...).run())
 	}
 }

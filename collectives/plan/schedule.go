@@ -52,7 +52,8 @@ const (
 	// Scratch is memory of this rank that keeps nothing between calls.
 	Scratch
 	// Inbox is the payload of the message that the last Wait for Range.Peer
-	// returned. It is read only, and gone after the Release.
+	// returned. It is read only, and gone after the Release. There is one per peer:
+	// it is released before the next Wait.
 	Inbox
 	// Multi is this rank's replica of the group's multicast memory.
 	Multi
@@ -81,16 +82,20 @@ const (
 	// Wait: blocks until the next message from Peer, of Elems elements, is there;
 	// it is then Inbox of Peer.
 	Wait
-	// Release: gives the cell of the Inbox of Peer back.
+	// Release: gives the cell of the Inbox of Peer back. A schedule releases all
+	// messages, each one before it waits for the next of that lane.
 	Release
-	// Combine: Dst ← Srcs[0] op Srcs[1] op … in that order. Dst may be one of Srcs.
+	// Combine: Dst ← Srcs[0] op Srcs[1] op … in that order. Dst may be one of Srcs,
+	// exactly. There are two sources at least.
 	Combine
 	// PullReduce: Dst ← the reduction of Srcs[0], a range of Multi, over all
-	// replicas in rank order.
+	// replicas in rank order. The range begins at a multiple of 16 bytes, and may be
+	// read up to the next multiple.
 	PullReduce
 	// PutMulti: Srcs[0] → Dst, a range of Multi, in every replica, this rank's
 	// included. When the step is done the bytes are there, but who is to read them
-	// must be told by a Put.
+	// must be told by a Put. Dst begins at a multiple of 16 bytes, and may be written
+	// up to the next multiple.
 	PutMulti
 )
 
@@ -104,10 +109,11 @@ type Step struct {
 	Srcs  []Range
 
 	// Complete, of Combine and PullReduce: the result has the contributions of
-	// all ranks. An average is divided here, and nowhere else.
+	// all ranks. An average is divided here, by Ranks, and nowhere else.
 	Complete bool
 	// Stage and Segment say where in the algorithm the step belongs, for
-	// pictures and messages: the round of the algorithm, and the part of the data.
+	// pictures and messages: the round of the algorithm, and the part of the data. A
+	// message's Put and Wait have the same.
 	Stage, Segment int
 }
 

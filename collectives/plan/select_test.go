@@ -302,13 +302,18 @@ func BenchmarkTable(b *testing.B) {
 }
 
 func TestSpecNames(t *testing.T) {
+	s, err := ParseSpec("allreduce:multimem;broadcast:multimem,tree")
+	require.NoError(t, err)
+	require.False(t, s.Names(AllReduce, false))
+	require.True(t, s.Names(AllReduce, true))
+	require.True(t, s.Names(Broadcast, false))
 	for text, want := range map[string][]Collective{
 		"": nil, "^ring": nil, "bruck": {AllGather, AllToAll}, "bruck;allgather:^ring": {AllToAll}, "reduce:tree": {Reduce},
 	} {
 		s, err := ParseSpec(text)
 		require.NoError(t, err)
 		for _, c := range collectives() {
-			require.Equal(t, slices.Contains(want, c), s.Names(c), "%q, %v", text, c)
+			require.Equal(t, slices.Contains(want, c), s.Names(c, true), "%q, %v", text, c)
 		}
 	}
 }

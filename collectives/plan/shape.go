@@ -61,7 +61,7 @@ func (s Shape) reduces() bool { return s.Collective == Reduce || s.Collective ==
 func (s Shape) blocked() bool { return s.Collective == AllGather || s.Collective == AllToAll }
 
 // sendElems and recvElems are the elements of the caller's buffers on a rank.
-func (s Shape) sendElems(rank int) int {
+func (s Shape) sendElems() int {
 	switch s.Collective {
 	case AllReduce, Reduce, AllGather:
 		return s.Count

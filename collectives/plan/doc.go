@@ -1,0 +1,51 @@
+// Package plan has the algorithms of the collectives, each as a pure function
+// from a [Shape] and a rank to a [Schedule]: a list of steps on ranges of named
+// buffers, which one executor runs on any transport. It moves nothing itself.
+//
+// [Build] makes a schedule, [Algorithms] and [Lookup] say what there is, and
+// [Verify] proves that the schedules of all ranks are right.
+//
+// # What an executor must know
+//
+// A schedule is one rank's steps, done one after the other. Two ranks meet by
+// messages on lanes, one for each pair and direction, which keep their order; a
+// lane holds Cells messages that are not released.
+//
+//   - Put may overwrite or reuse its source when it returns. An empty Put is a
+//     message as any other: a signal.
+//   - A Wait names the number of elements of the message that comes. There is one
+//     Inbox per peer: it is released before the next Wait for that peer. Inboxes of
+//     several peers are open at once, up to one for every other rank.
+//   - Copy and Combine write to Recv, Scratch and Multi. A destination is one of
+//     the sources, exactly, or shares nothing with them.
+//   - Combine has two sources or more, for one pass over all of them. With types
+//     of 16 bits it rounds once.
+//   - Complete is on the one step that makes a result of all contributions, on
+//     whichever rank that is; copies of it go everywhere. An average divides there
+//     by Ranks, which need not be the number of sources.
+//   - Recv is missing on ranks other than the root of a Reduce, Send in a
+//     Broadcast, both in a Barrier. Scratch is ScratchElems elements with any
+//     content, aligned to 16 bytes.
+//   - Multi is the same MultiElems elements, aligned to 16 bytes, on every rank. Its
+//     content is kept while a call lasts; calls of any shapes may use the same
+//     memory one after the other with nothing between them. Ranges that PullReduce
+//     reads and PutMulti writes begin at multiples of 16 bytes, as do the ranges of
+//     Scratch that they work with. They may do whole units of 16 bytes: what is
+//     behind the end of the range in its last unit is nobody's.
+//
+// One rank has a Copy, or nothing; no elements are no steps. Barriers have steps
+// for two ranks and more.
+//
+// # Segments
+//
+// Elements are cut into segments so small that no message exceeds MessageBytes,
+// and the stages of an algorithm run on several segments at once, as a pipeline:
+// see segment.go for how, and for why lanes stay in order and nobody deadlocks.
+// A smaller MessageBytes than the transport's makes more and shorter segments.
+//
+// # Order
+//
+// Every algorithm that reduces documents its order ([Algorithm].Order). All ranks
+// get the same bits, every time. The order depends on the shape alone: on Cells
+// it does not, on MessageBytes it does for rings and double trees.
+package plan
