@@ -294,11 +294,12 @@ func TestWindows(t *testing.T) {
 func TestLargestWindows(t *testing.T) {
 	for _, n := range []int{2, 3, 16, 64, 128} {
 		layout := progress.DefaultLayout(n)
+		r := &runner{windowMessages: windowMessages, ranks: n, messageBytes: layout.MessageBytes()}
 		for _, k := range planned {
 			for _, name := range plan.Algorithms(k) {
 				shape := plan.Shape{Collective: k, Ranks: n, ElemBytes: 8, MessageBytes: layout.MessageBytes(), Cells: layout.Cells}
 				if k != plan.Barrier {
-					shape.Count = layout.MessageBytes() / 8 * max(windowMessages/n, 1)
+					shape.Count = r.windowElems(k, 8)
 				}
 				_, err := plan.Build(name, shape, n/2)
 				require.NoError(t, err)

@@ -18,7 +18,8 @@ type runner struct {
 	x       execution
 	scratch []byte
 
-	windowMessages int // see the constant
+	ranks, messageBytes int
+	windowMessages      int // see the constant
 
 	// schedules of the calls that were made; bounded by their steps in all.
 	schedules map[callKey]*plan.Schedule
@@ -44,7 +45,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{e: e, chooser: ch, windowMessages: windowMessages, schedules: map[callKey]*plan.Schedule{}}
+	r := &runner{e: e, chooser: ch, windowMessages: windowMessages, ranks: e.Ranks(), messageBytes: e.MessageBytes(), schedules: map[callKey]*plan.Schedule{}}
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	e.Extension = r
 	return r, nil
@@ -64,10 +65,19 @@ func collective(ctx context.Context, c *comm.Communicator, k plan.Collective, ca
 	return c.End(err)
 }
 
-// windowMessages bounds the messages of each block that one schedule moves,
-// divided by the number of ranks: a larger call runs one schedule after the other,
-// so that schedules stay within [plan.MaxSteps]. It is the same on all ranks.
+// windowMessages bounds the messages that one schedule moves, so that it stays
+// within [plan.MaxSteps]: a larger call runs one schedule after the other.
 const windowMessages = 1 << 12
+
+// windowElems is the elements, of each block, that one schedule moves at most. It
+// is the same on all ranks.
+func (r *runner) windowElems(k plan.Collective, elemBytes int) int {
+	messages := r.windowMessages / r.ranks
+	if k == plan.AllToAll { // as many blocks as ranks, and as many messages for each
+		messages /= r.ranks
+	}
+	return max(r.messageBytes/elemBytes, 1) * max(messages, 1)
+}
 
 func (r *runner) run(ctx context.Context, k plan.Collective, call comm.Call, count int, dst, src []byte) error {
 	x := &r.x
@@ -78,7 +88,7 @@ func (r *runner) run(ctx context.Context, k plan.Collective, call comm.Call, cou
 	x.bufs[plan.Send], x.bufs[plan.Recv] = src, dst
 	x.window = window{}
 	var err error
-	elems := max(r.e.MessageBytes()/x.t.Size(), 1) * max(r.windowMessages/r.e.Ranks(), 1)
+	elems := r.windowElems(k, x.t.Size())
 	if count <= elems || r.e.Ranks() == 1 {
 		err = r.schedule(ctx, k, call, count)
 	} else {

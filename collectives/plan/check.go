@@ -55,12 +55,12 @@ func (m *machine) checkStep(p *process, s *Step) string {
 		if s.Srcs[0].Buf != Multi || s.Dst.Buf == Multi {
 			return "must reduce multicast memory to another buffer"
 		}
-		return m.checkMulti(s.Srcs[0])
+		return first(m.checkMulti(p, s.Srcs[0]), m.checkMulti(p, s.Dst))
 	case PutMulti:
 		if s.Dst.Buf != Multi || s.Srcs[0].Buf == Multi {
 			return "must put another buffer to multicast memory"
 		}
-		return m.checkMulti(s.Dst)
+		return first(m.checkMulti(p, s.Dst), m.checkMulti(p, s.Srcs[0]))
 	}
 	if s.Kind == Combine && !m.shape.reduces() {
 		return fmt.Sprintf("reduces in a collective that does not: %v", m.shape.Collective)
@@ -87,13 +87,28 @@ func (m *machine) checkRange(p *process, r Range) string {
 	return ""
 }
 
-// checkMulti checks what hardware demands of a range of multicast memory.
-func (m *machine) checkMulti(r Range) string {
-	if r.From%m.shape.unit() != 0 {
+// checkMulti checks what hardware demands of a range that is moved to or from
+// multicast memory: whole granules, unless it is the caller's memory.
+func (m *machine) checkMulti(p *process, r Range) string {
+	u := m.shape.unit()
+	switch most := max(m.shape.MessageBytes, u*m.shape.ElemBytes); {
+	case r.Buf != Multi && r.Buf != Scratch:
+	case r.From%u != 0:
 		return fmt.Sprintf("has %v, which does not begin at a multiple of %d bytes", r, granule)
+	case roundUp(r.To, u) > len(p.mem[r.Buf].of):
+		return fmt.Sprintf("has %v, with no room behind it to fill %d bytes", r, granule)
+	case r.Len()*m.shape.ElemBytes > most:
+		return fmt.Sprintf("has %v of %d bytes, where a message holds %d", r, r.Len()*m.shape.ElemBytes, most)
 	}
-	if bytes := r.Len() * m.shape.ElemBytes; bytes > max(m.shape.MessageBytes, m.shape.unit()*m.shape.ElemBytes) {
-		return fmt.Sprintf("has %v of %d bytes, where a message holds %d", r, bytes, m.shape.MessageBytes)
+	return ""
+}
+
+// first is the first text that is not empty.
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
 	}
 	return ""
 }

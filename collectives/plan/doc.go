@@ -11,8 +11,8 @@
 // messages on lanes, one for each pair and direction, which keep their order; a
 // lane holds Cells messages that are not released.
 //
-//   - Put may overwrite or reuse its source when it returns. An empty Put is a
-//     message as any other: a signal.
+//   - The source of a Put may be written to when the step is done. An empty Put is
+//     a message as any other: a signal.
 //   - A Wait names the number of elements of the message that comes. There is one
 //     Inbox per peer: it is released before the next Wait for that peer. Inboxes of
 //     several peers are open at once, up to one for every other rank.
@@ -30,8 +30,9 @@
 //     content is kept while a call lasts; calls of any shapes may use the same
 //     memory one after the other with nothing between them. Ranges that PullReduce
 //     reads and PutMulti writes begin at multiples of 16 bytes, as do the ranges of
-//     Scratch that they work with. They may do whole units of 16 bytes: what is
-//     behind the end of the range in its last unit is nobody's.
+//     Scratch that they work with; a PutMulti from Recv may begin anywhere. They may
+//     do whole units of 16 bytes: what is behind the end of the range of Multi or
+//     Scratch in its last unit is nobody's.
 //
 // One rank has a Copy, or nothing; no elements are no steps. Barriers have steps
 // for two ranks and more.

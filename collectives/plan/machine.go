@@ -268,6 +268,9 @@ func (m *machine) pullReduce(p *process, s *Step) bool {
 		}
 		dst[i] = m.symbols.combine(list, s.Complete)
 	}
+	if s.Dst.Buf == Scratch { // a last granule that is not full is written as a whole
+		clear(p.mem[Scratch].of[s.Dst.To:roundUp(s.Dst.To, m.shape.unit())])
+	}
 	return m.write(p, s.Dst, dst)
 }
 
@@ -277,10 +280,9 @@ func (m *machine) putMulti(p *process, s *Step) bool {
 		return false
 	}
 	p.see(uint64(s.Dst.From), src)
-	// A last granule that is not full is written as a whole.
-	size := roundUp(s.Dst.Len(), m.shape.unit())
+	size := roundUp(s.Dst.Len(), m.shape.unit()) // here as well
 	for r, q := range m.procs {
-		for i := range min(size, len(q.mem[Multi].of)-s.Dst.From) {
+		for i := range size {
 			if !m.touch(p, r, s.Dst.From+i, true) {
 				return false
 			}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -45,8 +46,8 @@ func (s *symbols) set(v value) []uint64 {
 // contributions is the number of ranks in a value.
 func (s *symbols) contributions(v value) int {
 	n := 0
-	for r := range s.ranks {
-		n += int(s.set(v)[r/64] >> (r % 64) & 1)
+	for _, word := range s.set(v) {
+		n += bits.OnesCount64(word)
 	}
 	return n
 }
@@ -90,7 +91,7 @@ func (s *symbols) refuse(list []value, complete bool) string {
 		}
 		for i, word := range s.set(v) {
 			if twice := s.mark[i] & word; twice != 0 {
-				return fmt.Sprintf("counts the contribution of rank %d twice: %s", first(twice)+64*i, s.texts(list))
+				return fmt.Sprintf("counts the contribution of rank %d twice: %s", bits.TrailingZeros64(twice)+64*i, s.texts(list))
 			}
 			s.mark[i] |= word
 		}
@@ -100,15 +101,6 @@ func (s *symbols) refuse(list []value, complete bool) string {
 		return fmt.Sprintf("is called complete with %d of %d contributions: %s", total, s.ranks, s.texts(list))
 	}
 	return ""
-}
-
-func first(set uint64) int {
-	for i := range 64 {
-		if set>>i&1 != 0 {
-			return i
-		}
-	}
-	return -1
 }
 
 func (s *symbols) intern(n node, list []value) value {
