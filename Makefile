@@ -10,14 +10,15 @@ MPIRUN := mpirun --oversubscribe $(if $(filter 0,$(shell id -u)),--allow-run-as-
 
 # Packages for the race detector, and those that differ with MPI.
 RACE_PKGS ?= ./...
-MPI_PKGS  ?= ./comm/... ./collectives/... ./examples/...
+MPI_PKGS  ?= ./comm/... ./collectives ./examples/... ./bench/...
 TESTFLAGS ?=
 
-.PHONY: help setup build demo test lint clean
+.PHONY: help setup build demo test bench lint clean
 
 help:
 	@echo 'make demo    train a network on 4 ranks, started by mpirun'
 	@echo 'make test    run all tests'
+	@echo 'make bench   run all benchmarks, ours and the peers'"'"', and draw the pictures'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
 	@echo 'make build   build the programs into bin/'
 	@echo 'make setup   install what building needs (the others do it too)'
@@ -40,6 +41,9 @@ test: setup
 	scripts/gotest $(TESTFLAGS) ./...
 	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
 	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
+
+bench: setup
+	bench/run $(BENCHFLAGS)
 
 lint: setup
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \

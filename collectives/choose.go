@@ -5,7 +5,6 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
-	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport/progress"
 )
 
@@ -66,12 +65,8 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 
 // shapeOf is the shape of a call on an engine.
 func shapeOf(e *progress.Engine, k plan.Collective, call comm.Call, count int) plan.Shape {
-	elemBytes := 1 // of a Barrier
-	if call.Type != kernels.TypeInvalid {
-		elemBytes = call.Type.Size()
-	}
 	return plan.Shape{
-		Collective: k, Ranks: e.Ranks(), Count: count, ElemBytes: elemBytes, Root: call.Root,
+		Collective: k, Ranks: e.Ranks(), Count: count, ElemBytes: elemBytes(call), Root: call.Root,
 		MessageBytes: e.MessageBytes(), Cells: e.Cells(),
 	}
 }

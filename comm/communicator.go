@@ -135,6 +135,15 @@ func (c *Communicator) Algorithm() string {
 	return c.world.settings.algorithm
 }
 
+// Lanes says how large the messages between ranks are and how many fit, and
+// whether there is multicast memory.
+func (c *Communicator) Lanes() (layout progress.Layout, multicast bool) {
+	if c == nil {
+		return progress.Layout{}, false
+	}
+	return progress.DefaultLayout(c.Size()), c.world.transport.Limits().Multicast
+}
+
 // WaitPolicy says how this rank waits for its peers.
 func (c *Communicator) WaitPolicy() progress.WaitPolicy {
 	if c == nil {

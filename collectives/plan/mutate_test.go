@@ -108,7 +108,7 @@ var mutations = []struct {
 // are no worse than before: then they give the right results in random
 // interleavings, executed by something else.
 func TestRandomMutations(t *testing.T) {
-	const perShape = 40
+	const perShape = 25
 	type tally struct{ tried, survived int }
 	tallies := map[string]*tally{}
 	kinds := map[string]int{}

@@ -119,9 +119,9 @@ func (s Shape) check(rank int) error {
 		return bad("a lane needs a cell")
 	}
 	// So few that Scratch and Multi can be counted as well.
-	const most = 1 << 50
-	each := uint64(s.Ranks) * uint64(min(s.ElemBytes, most))
-	if s.MessageBytes > most || s.ElemBytes > most || uint64(s.Count) > most/each {
+	const most = uint64(1) << 50
+	each := uint64(s.Ranks) * min(uint64(s.ElemBytes), most)
+	if uint64(s.MessageBytes) > most || uint64(s.ElemBytes) > most || uint64(s.Count) > most/each {
 		return bad("too many bytes")
 	}
 	return nil

@@ -20,12 +20,14 @@ type WaitPolicy struct {
 
 // The stages of a wait, in polls of the word.
 const (
-	spinPolls  = 2000 // with pauses: of the order of 100 µs
-	pauseLoops = 8    // processor pauses per poll
-	stopEvery  = 64   // polls between looks at Stop while spinning
-	yieldPolls = 400  // giving the processor away each time
-	goschedPer = 16   // yields between yields to other goroutines of the process
-	spinLocal  = 64   // goroutine ranks: polls before yielding
+	// spinPolls are with pauses: some tens of µs. The kernel may have put two ranks
+	// on one processor although there is one for each, so it can't be long.
+	spinPolls  = 400
+	pauseLoops = 8   // processor pauses per poll
+	stopEvery  = 64  // polls between looks at Stop while spinning
+	yieldPolls = 400 // giving the processor away each time
+	goschedPer = 16  // yields between yields to other goroutines of the process
+	spinLocal  = 64  // goroutine ranks: polls before yielding
 	// sleepMax bounds a sleep: context and deadline are looked at in between.
 	sleepMax = 20 * time.Millisecond
 )

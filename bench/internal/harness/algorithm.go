@@ -1,12 +1,37 @@
 package harness
 
 import (
+	"github.com/weft-go/weft/collectives"
 	"github.com/weft-go/weft/comm"
 )
 
-// algorithm names what carries a collective of that size out. The library has
-// only the direct algorithms as long as it can't be asked.
-func algorithm(*comm.Communicator, *collective, int64) string { return "direct" }
+// calls are what the library calls the collectives.
+var calls = map[kind]comm.Collective{
+	allReduce: comm.OpAllReduce, reduce: comm.OpReduce, broadcast: comm.OpBroadcast,
+	allGather: comm.OpAllGather, allToAll: comm.OpAllToAll, barrier: comm.OpBarrier,
+}
+
+// call describes what the library is asked to do.
+func (p *pass) call() comm.Call {
+	call := comm.Call{Collective: calls[p.coll.kind]}
+	if p.coll.kind == barrier {
+		return call
+	}
+	call.Count, call.Type, call.Op, call.Root = int(p.count), p.typ, p.op, max(p.root, 0)
+	if p.coll.kind == allToAll {
+		call.Count *= p.ranks // the library counts all blocks
+	}
+	return call
+}
+
+// algorithm names what carries a collective out.
+func algorithm(c *comm.Communicator, call comm.Call) string {
+	name, err := collectives.Algorithm(c, call)
+	if err != nil { // then the collective itself has failed, and says why
+		return "?"
+	}
+	return name
+}
 
 // counters are how often the transport reported an error, and what was done.
 type counters struct{ reports, retries, reroutes uint64 }

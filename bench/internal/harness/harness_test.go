@@ -332,7 +332,7 @@ func TestTable(t *testing.T) {
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong  out     in
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
         1024           256     float     sum      -1    12.50    5.00    7.50       0    12.50    5.00       -     N/A  ±1.50  ±1.50    direct
-        1024           256     float     sum      -1    12.50    5.00    7.50       0    12.50    5.00       -     N/A  ±1.50  ±1.50    direct      30.00    2.40          -       -
+        1024           256     float     sum      -1    12.50    5.00    7.50       0    12.50    5.00       -     N/A  ±1.50  ±1.50    direct      30.00    2.40            -       -
         1024           256     float    none     rot        -       -       -       -    12.50    5.00    7.50       0      -  ±1.50    direct
 `, b.String())
 }

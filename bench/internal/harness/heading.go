@@ -7,7 +7,7 @@ import (
 
 // heading prints what is said before the rows of a collective, and before the
 // first one what all have in common.
-func (s *session) heading(coll *collective, first bool) {
+func (s *job) heading(coll *collective, first bool) {
 	w, cfg := s.print, s.cfg
 	if first {
 		fmt.Fprintf(w, "# weft %s %s, %s\n", s.program.name, s.env.Revision, s.env.Go)
@@ -51,7 +51,7 @@ func (s *session) heading(coll *collective, first bool) {
 	table{w, s.peer != nil}.heading(s.peerName())
 }
 
-func (s *session) peerName() string {
+func (s *job) peerName() string {
 	if s.peer == nil {
 		return ""
 	}
@@ -59,7 +59,7 @@ func (s *session) peerName() string {
 }
 
 // devices lists the ranks.
-func (s *session) devices() {
+func (s *job) devices() {
 	fmt.Fprintf(s.print, "#\n# Using devices\n")
 	host, _ := os.Hostname()
 	for r := range s.ranks {

@@ -90,7 +90,7 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 	}
-	s := &session{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard}
+	s := &job{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard}
 	if file != nil {
 		s.out = record.NewWriter(file)
 	}
@@ -138,8 +138,8 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 	return err
 }
 
-// A session is a run, once the job has come together.
-type session struct {
+// A job is a run, once the job has come together.
+type job struct {
 	program  *program
 	cfg      *config
 	c        *comm.Communicator
@@ -157,7 +157,7 @@ type session struct {
 }
 
 // failure is the line for an error.
-func (s *session) failure(err error) record.Failure {
+func (s *job) failure(err error) record.Failure {
 	f := record.Failure{Error: strings.TrimSpace(err.Error()), Ranks: s.ranks, Env: s.env}
 	if s.coll != nil {
 		f.Coll, f.Bytes = s.coll.name, s.bytes
@@ -166,7 +166,7 @@ func (s *session) failure(err error) record.Failure {
 }
 
 // all measures every collective with every type and operator.
-func (s *session) all(ctx context.Context, c *comm.Communicator) error {
+func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 	s.c, s.ranks = c, c.Size()
 	mpi := mpiloop.Version()
 	if c.Rank() == 0 {
@@ -204,7 +204,7 @@ func (s *session) all(ctx context.Context, c *comm.Communicator) error {
 
 // allocate gets the buffers. A peer has those of the Go heap, as it would have
 // without this library.
-func (s *session) allocate(ctx context.Context) error {
+func (s *job) allocate(ctx context.Context) error {
 	var largest int64
 	for _, coll := range s.cfg.colls {
 		for _, t := range s.cfg.types {
@@ -233,7 +233,7 @@ func (s *session) allocate(ctx context.Context) error {
 
 // collective measures one with all types and operators, and returns how many
 // elements were wrong.
-func (s *session) collective(ctx context.Context, coll *collective, firstOne bool) (int64, error) {
+func (s *job) collective(ctx context.Context, coll *collective, firstOne bool) (int64, error) {
 	ops := s.cfg.ops
 	if !coll.reduces {
 		ops = ops[:1]

@@ -16,7 +16,7 @@ type result struct {
 }
 
 // row measures one collective at one size.
-func (s *session) row(ctx context.Context, coll *collective, t kernels.Type, op kernels.Op, count int64, mk maker) (result, error) {
+func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kernels.Op, count int64, mk maker) (result, error) {
 	root := -1
 	if coll.rooted {
 		root = s.cfg.root
@@ -85,7 +85,7 @@ func (s *session) row(ctx context.Context, coll *collective, t kernels.Type, op 
 }
 
 // events is what the transports of all ranks counted since before.
-func (s *session) events(ctx context.Context, before counters) (counters, error) {
+func (s *job) events(ctx context.Context, before counters) (counters, error) {
 	now := transportCounters(s.c)
 	sum := []uint64{now.reports - before.reports, now.retries - before.retries, now.reroutes - before.reroutes}
 	err := collectives.AllReduce(ctx, s.c, sum, sum, kernels.Sum)
@@ -93,11 +93,11 @@ func (s *session) events(ctx context.Context, before counters) (counters, error)
 }
 
 // line is what is told of a lane.
-func (s *session) line(l *lane, events counters) *record.Line {
+func (s *job) line(l *lane, events counters) *record.Line {
 	p := l.pass
 	sum := summarize(l.samples)
 	line := &record.Line{
-		Library: "weft", Coll: p.coll.name, Algo: algorithm(s.c, p.coll, s.bytes),
+		Library: "weft", Coll: p.coll.name, Algo: algorithm(s.c, p.call()),
 		Transport: transportName(s.c), Memory: s.cfg.memory, Device: "cpu",
 		Ranks: s.ranks, Bytes: s.bytes, Count: p.count, Type: typeName(p.typ), Op: "none", Root: p.root, InPlace: p.inPlace,
 		TimeUS: sum.median * 1e6, P50US: sum.median * 1e6, P99US: sum.p99 * 1e6, MeanUS: sum.mean * 1e6,
@@ -121,13 +121,13 @@ func (s *session) line(l *lane, events counters) *record.Line {
 }
 
 // compare adds the peer's times to a line.
-func (s *session) compare(line *record.Line, l *lane) {
+func (s *job) compare(line *record.Line, l *lane) {
 	sum := summarize(l.samples)
 	setPeer(line, s.peer.name, sum.median*1e6, sum.spread*100)
 }
 
 // lookUp adds the times of another run to a line, if it has them.
-func (s *session) lookUp(line *record.Line) {
+func (s *job) lookUp(line *record.Line) {
 	line.Peer = s.peer.name
 	if o := s.peer.find(line); o != nil {
 		setPeer(line, s.peer.name, o.P50US, o.SpreadPct)
@@ -143,7 +143,7 @@ func setPeer(line *record.Line, name string, us, spread float64) {
 }
 
 // report prints a row and writes its lines.
-func (s *session) report(r result) error {
+func (s *job) report(r result) error {
 	table{s.print, s.peer != nil}.row(r.out, r.in)
 	for _, l := range []*record.Line{r.out, r.in} {
 		if l == nil {

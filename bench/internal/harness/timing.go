@@ -119,7 +119,7 @@ func (m *meter) plan(ctx context.Context, l *lane) error {
 func batchLength(cfg *config, p *pass, each float64) int {
 	n := cfg.batch
 	if n == 0 {
-		n = int(math.Ceil(min(batchTime.Seconds()/each, mostBatch)))
+		n = int(math.Ceil(min(batchTime.Seconds()/each, mostBatch) - 1e-6))
 		if cfg.iters > 0 {
 			n = min(n, max(1, cfg.iters/(fewest*cfg.blocks)))
 		}

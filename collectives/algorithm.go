@@ -1,0 +1,52 @@
+package collectives
+
+import (
+	"fmt"
+
+	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
+)
+
+// plannedAs is what schedules call a collective.
+var plannedAs = map[comm.Collective]plan.Collective{
+	comm.OpAllReduce: plan.AllReduce, comm.OpReduce: plan.Reduce, comm.OpBroadcast: plan.Broadcast,
+	comm.OpAllGather: plan.AllGather, comm.OpAllToAll: plan.AllToAll, comm.OpBarrier: plan.Barrier,
+}
+
+// Algorithm returns the name of the algorithm that does a call on a
+// communicator, as "weft plan -list" lists them. Call.Count is what the
+// collective counts: of an AllToAll all elements of src. It does not block, and is
+// for people and benchmarks: it takes milliseconds.
+func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
+	k, ok := plannedAs[call.Collective]
+	if err := checkCommunicator(c); err != nil || !ok {
+		return "", refuse(c, call, first(err, fmt.Errorf("%w: %v has no algorithms", comm.ErrArgument, call.Collective)))
+	}
+	layout, multicast := c.Lanes()
+	ch, err := newChooser(c.Algorithm(), multicast)
+	if err != nil {
+		return "", refuse(c, call, err)
+	}
+	shape := plan.Shape{
+		Collective: k, Ranks: layout.Ranks, Count: call.Count, ElemBytes: elemBytes(call), Root: call.Root,
+		MessageBytes: layout.MessageBytes(), Cells: layout.Cells,
+	}
+	if k == plan.AllToAll {
+		shape.Count /= layout.Ranks
+	}
+	name, err := ch.choose(shape, call)
+	if err != nil {
+		return "", refuse(c, call, err)
+	}
+	return name, nil
+}
+
+// elemBytes is the size of a call's elements; those of a Barrier, which has
+// none, have a byte.
+func elemBytes(call comm.Call) int {
+	if call.Type == kernels.TypeInvalid {
+		return 1
+	}
+	return call.Type.Size()
+}
