@@ -34,7 +34,7 @@ type buffer struct {
 func Alloc[T kernels.Number](ctx context.Context, c *Communicator, n int) (*Buffer[T], error) {
 	t := kernels.TypeOf[T]()
 	call := Call{Collective: OpAlloc, Count: n, Type: t}
-	if c != nil && (n < 0 || n >= maxCount/t.Size()) {
+	if c != nil && (n < 0 || int64(n) >= maxCount/int64(t.Size())) {
 		return nil, c.refuse(call, fmt.Errorf("%w: %d elements", ErrArgument, n))
 	}
 	if _, err := c.Begin(ctx, call); err != nil {

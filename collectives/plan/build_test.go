@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestBuildRefuses(t *testing.T) {
 		"elements must have a byte":       func(s *Shape) { s.ElemBytes = 0 },
 		"message of 3 bytes holds no":     func(s *Shape) { s.MessageBytes = 3 },
 		"a lane needs a cell":             func(s *Shape) { s.Cells = 0 },
-		"too many bytes":                  func(s *Shape) { s.Count = 1 << 60 },
+		"too many bytes":                  func(s *Shape) { s.Count = math.MaxInt },
 		"no rank 3|ranks must be|no root": func(s *Shape) { s.Ranks = 3 },
 	} {
 		s := good
