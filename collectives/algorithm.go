@@ -23,8 +23,8 @@ func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
 	if err := checkCommunicator(c); err != nil || !ok {
 		return "", refuse(c, call, first(err, fmt.Errorf("%w: %v has no algorithms", comm.ErrArgument, call.Collective)))
 	}
-	layout, multicast := c.Lanes()
-	ch, err := newChooser(c.Algorithm(), multicast)
+	layout, _ := c.Lanes()
+	ch, err := chooserOf(c)
 	if err != nil {
 		return "", refuse(c, call, err)
 	}

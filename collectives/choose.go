@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
@@ -11,45 +12,60 @@ import (
 // A chooser says which algorithm does a collective: the one that the cost model
 // takes for the fastest of those allowed. Without a word from the user only
 // those are allowed that reduce in rank order at once, so that results don't
-// depend on the choice.
+// depend on the choice. All communicators of a job share it.
 type chooser struct {
 	spec      plan.Spec
 	model     *plan.Model
 	multicast bool
-	tables    map[tableKey]*plan.Table
+
+	mu     sync.Mutex
+	tables map[tableKey]*plan.Table
 }
 
-// tableKey is what a table depends on; the rest is the same for a communicator.
+// tableKey is what a table depends on.
 type tableKey struct {
-	collective plan.Collective
-	elemBytes  int
-	pull       bool // the reduction is one that multicast memory can do
+	shape plan.Shape // without a count and a root
+	pull  bool       // the reduction is one that multicast memory can do
 }
 
-func newChooser(spec string, multicast bool) (*chooser, error) {
-	s, err := plan.ParseSpec(spec)
-	if err != nil {
-		return nil, fmt.Errorf("%w: algorithms %q: %w", comm.ErrArgument, spec, err)
+// chooserOf returns the chooser of a communicator's job.
+func chooserOf(c *comm.Communicator) (*chooser, error) {
+	type key struct{}
+	type made struct {
+		ch  *chooser
+		err error
 	}
-	return &chooser{spec: s, model: plan.DefaultModel(), multicast: multicast, tables: map[tableKey]*plan.Table{}}, nil
+	m := c.Shared(key{}, func() any {
+		spec, err := plan.ParseSpec(c.Algorithm())
+		if err != nil {
+			return made{nil, fmt.Errorf("%w: algorithms %q: %w", comm.ErrArgument, c.Algorithm(), err)}
+		}
+		_, multicast := c.Lanes()
+		return made{&chooser{spec: spec, model: plan.DefaultModel(), multicast: multicast, tables: map[tableKey]*plan.Table{}}, nil}
+	}).(made)
+	return m.ch, m.err
 }
 
 // choose returns the algorithm for a call of the given shape.
 func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
-	key := tableKey{collective: shape.Collective, elemBytes: shape.ElemBytes, pull: true}
-	if shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce {
+	reduces := shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce
+	bytes := shape.Count * shape.ElemBytes
+	shape.Count, shape.Root = 0, 0
+	key := tableKey{shape: shape, pull: true}
+	if reduces {
 		_, _, key.pull = pullOp(call.Type, call.Op)
 	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	t, ok := ch.tables[key]
 	if !ok {
-		var err error
-		reduces := shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce
 		multicast := ch.multicast && key.pull
 		free := !reduces || ch.spec.Names(shape.Collective, multicast)
 		o := plan.TableOptions{
 			Multicast: multicast, Spec: ch.spec,
 			Allow: func(a plan.Algorithm) bool { return free || a.RankOrder },
 		}
+		var err error
 		if t, err = plan.NewTable(ch.model, shape, o); err != nil && !multicast {
 			// Multicast memory was asked for, and isn't there or can't do this reduction.
 			o.Spec = plan.Spec{}
@@ -60,7 +76,7 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 		}
 		ch.tables[key] = t
 	}
-	return t.Choose(shape.Count * shape.ElemBytes), nil
+	return t.Choose(bytes), nil
 }
 
 // shapeOf is the shape of a call on an engine.

@@ -339,7 +339,7 @@ func TestKeptSchedules(t *testing.T) {
 	ctx := context.Background()
 	cs := local(t, 2)
 	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
-		x := make([]uint8, 70_000)
+		x := make([]uint8, 10_000)
 		for n := range len(x) {
 			if err := AllReduce(ctx, c, x[:n], x[:n], kernels.Max); err != nil {
 				return err

@@ -32,16 +32,16 @@ type callKey struct {
 	count int
 }
 
-// maxSteps bounds the steps of all kept schedules: with more, all are dropped and
-// built again when needed.
-const maxSteps = 1 << 18
+// maxSteps bounds the steps of all kept schedules, and so their memory, to a few
+// MiB: with more, all are dropped and built again when needed.
+const maxSteps = 1 << 14
 
 // runnerOf returns the runner of a communicator whose call has begun.
 func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	if r, ok := e.Extension.(*runner); ok {
 		return r, nil
 	}
-	ch, err := newChooser(c.Algorithm(), e.HasMulti())
+	ch, err := chooserOf(c)
 	if err != nil {
 		return nil, err
 	}

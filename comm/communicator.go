@@ -144,6 +144,21 @@ func (c *Communicator) Lanes() (layout progress.Layout, multicast bool) {
 	return progress.DefaultLayout(c.Size()), c.world.transport.Limits().Multicast
 }
 
+// Shared returns what make made for key when it was first asked for on any
+// communicator of this rank's job. It is for the layers above to keep what all
+// communicators can use; what make makes must be safe for concurrent use.
+func (c *Communicator) Shared(key any, make func() any) any {
+	w := c.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, ok := w.shared[key]
+	if !ok {
+		v = make()
+		w.shared[key] = v
+	}
+	return v
+}
+
 // WaitPolicy says how this rank waits for its peers.
 func (c *Communicator) WaitPolicy() progress.WaitPolicy {
 	if c == nil {

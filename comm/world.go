@@ -27,6 +27,7 @@ type world struct {
 	dead    []int // world ranks
 	early   map[uint64][]earlyMessage
 	nEarly  int
+	shared  map[any]any // see Communicator.Shared
 	closing bool
 }
 
@@ -54,7 +55,7 @@ func newWorld(ch bootstrap.Channel, inProcess bool, s settings) *world {
 	w := &world{
 		ch: ch, inProcess: inProcess, settings: s,
 		logger: s.logger.With("rank", ch.Rank()),
-		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{},
+		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{}, shared: map[any]any{},
 	}
 	if inProcess || ch.Size() == 1 {
 		w.transport = pointer.NewLocal()

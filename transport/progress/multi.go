@@ -57,9 +57,6 @@ func (m multi) close() error {
 	return errors.Join(errs...)
 }
 
-// HasMulti says whether OpenMulti can work.
-func (e *Engine) HasMulti() bool { return e.t.Limits().Multicast }
-
 // Multi is this rank's replica of the multicast memory.
 func (e *Engine) Multi() []byte {
 	if e.multi.mem == nil {
