@@ -17,9 +17,11 @@
 //
 // # Order of reduction
 //
-// The algorithms here are direct: each element is reduced once, in the order of
-// the ranks 0…n−1, as [kernels.Reduce] does it. The result is bit-identical to a
-// loop over the ranks and the same on all ranks, whatever the transport.
+// Each element is reduced once, in the order of the ranks 0…n−1, as
+// [kernels.Reduce] does it. The result is bit-identical to a loop over the ranks
+// and the same on all ranks, whatever the transport. Algorithms with another order,
+// also fixed and the same on all ranks, run only if [comm.WithAlgorithm] asks for
+// them; package plan has them all.
 //
 // # Errors
 //
