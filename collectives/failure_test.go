@@ -204,3 +204,35 @@ func suicideProgram() error {
 	os.Setenv("WEFT_TEST_CALL", "0")
 	return failureProgram()
 }
+
+// lastWordsProgram ends at once after it has said why.
+func lastWordsProgram() error {
+	c, err := comm.Init(context.Background())
+	if err != nil {
+		return err
+	}
+	if c.Rank() == 1 {
+		if err := Barrier(context.Background(), c); err != nil {
+			return err
+		}
+		c.Abort(errors.New("disk full"))
+		os.Exit(3)
+	}
+	for err == nil {
+		err = Barrier(context.Background(), c)
+	}
+	fmt.Println(err)
+	return c.Close()
+}
+
+// TestLastWords: the reason reaches the others although the process is gone.
+func TestLastWords(t *testing.T) {
+	for range 10 {
+		j := ranktest.Start(t, 3, "lastwords")
+		for _, r := range []int{0, 2} {
+			require.NoError(t, j.Ranks[r].Wait(10*time.Second), j.Ranks[r].Output())
+			require.Contains(t, j.Ranks[r].Output(), "aborted by rank 1")
+			require.Contains(t, j.Ranks[r].Output(), "disk full")
+		}
+	}
+}

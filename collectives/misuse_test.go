@@ -45,8 +45,6 @@ func TestWrongArguments(t *testing.T) {
 	s := make([]float32, 64)
 	var none *comm.Communicator
 	var noContext context.Context
-	expired, cancel := context.WithCancel(ctx)
-	cancel()
 	tests := []struct {
 		name string
 		call func() error
@@ -59,7 +57,6 @@ func TestWrongArguments(t *testing.T) {
 		{"AllToAll nil communicator", func() error { return AllToAll(ctx, none, s, s) }, comm.ErrNil},
 		{"Reduce nil communicator", func() error { return Reduce(ctx, none, s, s, kernels.Sum, 0) }, comm.ErrNil},
 		{"AllReduce nil context", func() error { return AllReduce(noContext, c, s, s, kernels.Sum) }, comm.ErrArgument},
-		{"AllReduce expired context", func() error { return AllReduce(expired, c, s, s, kernels.Sum) }, context.Canceled},
 		{"AllReduce lengths", func() error { return AllReduce(ctx, c, s[:3], s[8:12], kernels.Sum) }, ErrCount},
 		{"AllReduce nil dst", func() error { return AllReduce(ctx, c, nil, s, kernels.Sum) }, ErrCount},
 		{"AllReduce overlap", func() error { return AllReduce(ctx, c, s[1:9], s[0:8], kernels.Sum) }, ErrOverlap},
@@ -184,6 +181,82 @@ func TestCancelled(t *testing.T) {
 		require.ErrorIs(t, Barrier(context.Background(), c), comm.ErrAborted)
 		require.ErrorIs(t, c.AsyncErr(), comm.ErrAborted)
 	}
+}
+
+// TestDoneBefore: a call with a context that is done is one that ended.
+func TestDoneBefore(t *testing.T) {
+	cs := local(t, 3)
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	begin := time.Now()
+	errs := each(cs, func(c *comm.Communicator) error {
+		if c.Rank() == 1 {
+			return Barrier(done, c)
+		}
+		return Barrier(context.Background(), c)
+	})
+	require.Less(t, time.Since(begin), 2*time.Second)
+	require.ErrorIs(t, errs[1], context.Canceled)
+	for _, r := range []int{0, 2} {
+		require.ErrorIs(t, errs[r], comm.ErrAborted)
+		require.ErrorContains(t, errs[r], "cancelled on rank 1")
+	}
+}
+
+// TestBothDeadlines: each rank whose own context has expired gets to know so,
+// whoever was first.
+func TestBothDeadlines(t *testing.T) {
+	cs := local(t, 3)
+	for _, err := range each(cs[:2], func(c *comm.Communicator) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		return Barrier(ctx, c)
+	}) {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, comm.ErrAborted)
+	}
+}
+
+// TestMismatchAfterClose: ranks that disagreed about calls that wait for nobody,
+// and have left since, are found out.
+func TestMismatchAfterClose(t *testing.T) {
+	ctx := context.Background()
+	t.Run("nothing and something", func(t *testing.T) {
+		cs := local(t, 2)
+		require.NoError(t, AllReduce(ctx, cs[1], []int8{}, []int8{}, kernels.Sum))
+		require.NoError(t, cs[1].Close())
+		begin := time.Now()
+		err := AllReduce(ctx, cs[0], make([]int8, 10), make([]int8, 10), kernels.Sum)
+		require.ErrorIs(t, err, comm.ErrMismatch)
+		require.ErrorContains(t, err, "rank 1: AllReduce #1 count 0 int8 sum; rank 0: AllReduce #1 count 10 int8 sum")
+		require.Less(t, time.Since(begin), 2*time.Second)
+	})
+	t.Run("last call", func(t *testing.T) {
+		cs := local(t, 2)
+		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+			return Broadcast(ctx, c, make([]int8, 4), c.Rank()) // each thinks it is the root
+		})...))
+		require.ErrorIs(t, errors.Join(each(cs, func(c *comm.Communicator) error { return c.Close() })...), comm.ErrMismatch)
+	})
+}
+
+// TestAbortedChildren: what is said about communicators that failed is forgotten.
+func TestAbortedChildren(t *testing.T) {
+	ctx := context.Background()
+	cs := local(t, 3)
+	for range 300 {
+		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+			child, err := c.Dup(ctx)
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 1 {
+				child.Abort(errors.New("enough"))
+			}
+			return child.Close()
+		})...))
+	}
+	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error { return Barrier(ctx, c) })...))
 }
 
 // TestDeadline: the error names the rank that did not come.
@@ -404,6 +477,9 @@ func TestSymmetricMemory(t *testing.T) {
 			}
 			if err := errors.Join(b.Free(), b.Free()); err != nil {
 				return err
+			}
+			if b.Slice() != nil || b.Peer(0) != nil {
+				return fmt.Errorf("memory after Free")
 			}
 		}
 		return nil

@@ -55,6 +55,10 @@ func (c *Communicator) abort(e *AbortError) error {
 			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: data})
 		}
 	}
+	// The process may end right after this: what is said by then should be heard.
+	if f, ok := c.world.ch.(bootstrap.Flusher); ok {
+		f.Flush(flushTime)
+	}
 	if !c.stop.Set(e) { // closed meanwhile
 		return c.stop.Err()
 	}
@@ -83,6 +87,10 @@ func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) e
 		return c.abort(e)
 	}
 	e.Reason = ReasonTimeout
+	if wait.Peer == c.rank { // its context was done before
+		e.Ranks = nil
+		return c.abort(e)
+	}
 	e.Ranks, e.Detail = c.suspects(seq, wait.Peer)
 	return c.abort(e)
 }
@@ -110,6 +118,10 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 	}
 	return []int{waitedFor}, ""
 }
+
+// flushTime bounds how long an abort waits to be handed to the kernel: longer
+// than no time only if a peer has not read for long.
+const flushTime = 20 * time.Millisecond
 
 // answerTime is how long a live peer may take to answer a question.
 const answerTime = 250 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
@@ -25,6 +26,7 @@ type buffer struct {
 	own   transport.Endpoint
 	peers []transport.Endpoint
 	once  sync.Once
+	freed atomic.Bool
 	err   error
 }
 
@@ -71,19 +73,28 @@ func (c *Communicator) endAgreed(call Call, err error) error {
 // all have both.
 func (b *buffer) open(ctx context.Context, bytes uint64) error {
 	t := b.c.world.transport
+	var x transport.Exported
 	bytes = (bytes + t.Limits().BindAlign - 1) / t.Limits().BindAlign * t.Limits().BindAlign
 	var err error
 	if b.mem, err = t.Alloc(bytes); err == nil {
 		if b.own, err = t.Create(transport.EndpointConfig{Size: bytes}); err == nil {
 			if err = b.own.Ready(ctx); err == nil {
-				err = b.own.Bind(0, b.mem)
+				if err = b.own.Bind(0, b.mem); err == nil {
+					x, err = b.own.Export()
+				}
 			}
 		}
 	}
-	if err := b.c.agree(ctx, err); err != nil {
+	if ctx.Err() != nil {
+		err = &progress.WaitError{Peer: b.c.rank, Err: ctx.Err()}
+	} else {
+		err = b.c.agree(ctx, err)
+	}
+	if err != nil {
+		x.Close()
 		return err
 	}
-	b.peers, err = progress.ImportAll(ctx, t, b.own, b.c.rank, b.c.exchangeExports)
+	b.peers, err = progress.ImportAll(ctx, t, b.own, x, b.c.rank, b.c.exchangeExports)
 	if isStop(err, b.c) {
 		return err
 	}
@@ -95,13 +106,13 @@ func (b *buffer) open(ctx context.Context, bytes uint64) error {
 func isStop(err error, c *Communicator) bool {
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError
-	return err != nil && (errors.As(err, &wait) || errors.As(err, &mismatch) || c.stop.Err() != nil)
+	return err != nil && (errors.As(err, &wait) || errors.As(err, &mismatch) || c.stop.Err() != nil || c.ctx.Err() != nil)
 }
 
 // Slice returns this rank's memory. It must not be used after Free or the
-// communicator's Close.
+// communicator's Close, when Slice returns nil.
 func (b *Buffer[T]) Slice() []T {
-	if b == nil {
+	if b == nil || b.freed.Load() {
 		return nil
 	}
 	return kernels.Slice[T](b.mem.Bytes())[:b.n:b.n]
@@ -113,7 +124,7 @@ func (b *Buffer[T]) Slice() []T {
 //
 // [collectives.Barrier]: https://pkg.go.dev/github.com/weft-go/weft/collectives#Barrier
 func (b *Buffer[T]) Peer(rank int) []T {
-	if b == nil || rank < 0 || rank >= b.c.Size() {
+	if b == nil || b.freed.Load() || rank < 0 || rank >= b.c.Size() {
 		return nil
 	}
 	if rank == b.c.rank {
@@ -150,6 +161,7 @@ func (b *Buffer[T]) Free() error {
 
 func (b *buffer) free() error {
 	b.once.Do(func() {
+		b.freed.Store(true)
 		b.c.mu.Lock()
 		delete(b.c.buffers, b)
 		b.c.mu.Unlock()

@@ -122,6 +122,17 @@ func (l *callLog) load(seq uint64) (Call, bool) {
 	return unpackCall(a, b), true
 }
 
+// lastCalls returns the calls that are remembered, by number.
+func (l *callLog) lastCalls(last uint64) map[uint64]Call {
+	calls := map[uint64]Call{}
+	for seq := last; seq > 0 && last-seq < uint64(len(l)); seq-- {
+		if c, ok := l.load(seq); ok {
+			calls[seq] = c
+		}
+	}
+	return calls
+}
+
 // callState is the number of the last call that began, and whether it is still
 // running, in one word.
 type callState uint64
@@ -140,9 +151,6 @@ func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, 
 	if ctx == nil {
 		return nil, c.refuse(call, fmt.Errorf("%w: nil context", ErrArgument))
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, c.refuse(call, err)
-	}
 	if err := c.stop.Err(); err != nil {
 		return nil, c.refuse(call, err)
 	}
@@ -160,6 +168,11 @@ func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, 
 			return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: err}
 		}
 	}
+	c.ctx = ctx
+	if err := ctx.Err(); err != nil {
+		// The others are in the call or will be, and wait for this rank.
+		return nil, c.End(&progress.WaitError{Peer: c.rank, Err: err})
+	}
 	c.engine.Begin(ctx, c.timeout, seq, signature(a, b))
 	return c.engine, nil
 }
@@ -176,6 +189,7 @@ func (c *Communicator) End(err error) error {
 	if err != nil {
 		err = c.fail(s.seq(), err)
 	}
+	c.ctx = nil
 	c.state.Store(uint64(s &^ 1))
 	if c.leavers.Load() {
 		c.endLeave()
@@ -199,6 +213,9 @@ func (c *Communicator) fail(seq uint64, err error) error {
 		stopped = c.disagree(call, seq, mismatch)
 	default:
 		stopped = c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Call: call.numbered(seq), Seq: seq, Detail: err.Error(), cause: err})
+	}
+	if own := c.ctx.Err(); own != nil && !errors.Is(stopped, own) {
+		stopped = fmt.Errorf("%w; %w", stopped, own) // another rank was first, this one is as late
 	}
 	return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: stopped}
 }

@@ -16,7 +16,9 @@ const leaveTime = 2 * time.Second
 // needs the communicator no more, in any order; Close waits until no rank uses
 // this rank's memory, not until the others close as well. A rank that is in a
 // collective which this rank did not finish, or calls one later, gets
-// [ErrPeerClosed].
+// [ErrPeerClosed]. If a rank made another call than this one and it was not
+// noticed before, Close may return an [ErrMismatch]. With a stopped process among
+// the ranks it takes two seconds.
 //
 // Closing the communicator that [Init] or [Local] returned closes all that came
 // of it by Split and Dup, and leaves the job; started by MPI, it ends MPI, which
@@ -58,10 +60,14 @@ func (c *Communicator) shut() error {
 	select {
 	case <-out:
 	case <-wait.C:
+		c.silent = true
 		c.logger.Warn("closed while a rank does not answer", "cause", cause)
 	}
 	c.world.unregister(c)
 	var errs []error
+	if cause == nil {
+		errs = append(errs, c.compareCalls())
+	}
 	for _, b := range c.liveBuffers() {
 		errs = append(errs, b.free())
 	}
@@ -72,11 +78,24 @@ func (c *Communicator) shut() error {
 	return errors.Join(errs...)
 }
 
+// compareCalls finds that a rank, as far as it has told, made another call than
+// this one: a call that does not wait for others can end well on a rank all the same.
+func (c *Communicator) compareCalls() error {
+	last := callState(c.state.Load()).seq()
+	for seq := range c.log.lastCalls(last) {
+		if e := c.disagreed(seq); e != nil {
+			call, _ := c.log.load(seq)
+			return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: e}
+		}
+	}
+	return nil
+}
+
 // leaveJob closes the control channel. A healthy job ends together; with a rank
 // dead there is nobody to wait for.
 func (c *Communicator) leaveJob() error {
 	limit := c.timeout
-	if err := c.stop.Err(); !errors.Is(err, ErrClosed) {
+	if err := c.stop.Err(); c.silent || !errors.Is(err, ErrClosed) {
 		limit = leaveTime
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

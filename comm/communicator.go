@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -25,7 +26,8 @@ type Communicator struct {
 	stop     *progress.Stop
 	aborting sync.Mutex // held while this rank ends the communicator
 
-	state atomic.Uint64 // callState
+	state atomic.Uint64   // callState
+	ctx   context.Context // of the running call
 	log   callLog
 	xchg  exchanges
 	asks  questions
@@ -35,6 +37,7 @@ type Communicator struct {
 	leave   leaveState
 
 	failed  atomic.Bool // the last call failed
+	silent  bool        // a rank did not answer when this one left
 	closing sync.Once
 	mu      sync.Mutex
 	buffers map[freer]struct{} // not yet freed

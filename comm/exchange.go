@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -107,8 +108,9 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 	x.mu.Unlock()
 	for p := range c.members {
 		if p != c.rank {
-			if err := c.send(p, m); err != nil && c.stop.Err() == nil {
-				c.logger.Debug("send", "peer", p, "error", err) // its end is noticed elsewhere
+			err := c.send(p, m)
+			if err != nil && !errors.Is(err, bootstrap.ErrGone) && !errors.Is(err, bootstrap.ErrChannelClosed) {
+				return nil, err // the end of a peer is noticed elsewhere
 			}
 		}
 	}

@@ -111,11 +111,16 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		defer parent.stop.OnSet(func() { c.abort(c.orphaned(parent)) })()
 	}
 	err := c.connect(ctx)
-	if err == nil && parent == nil {
+	if err == nil {
+		// Nobody goes on before all have what they need.
 		err = c.agreeSettings(ctx)
 	}
 	if err == nil {
 		return c, nil
+	}
+	var abort *AbortError
+	if errors.As(err, &abort) && (abort.Reason == ReasonAbort || abort.Seq != 0) {
+		return c, nil // a rank that has it already, and so knows that all do, ended it
 	}
 	// The others wait for this rank: whatever it was, it ends the communicator.
 	var wait *progress.WaitError
@@ -123,7 +128,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	case errors.As(err, &wait):
 		err = c.gaveUp(Call{}, 0, wait)
 	case c.stop.Err() == nil:
-		err = c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
+		c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
 	}
 	w.unregister(c)
 	c.xchg.drop()
@@ -139,6 +144,9 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 	var abort *AbortError
 	if errors.As(parent.stop.Err(), &abort) {
 		e.Reason = abort.Reason
+		if here := slices.Index(c.members, parent.members[abort.Origin]); here >= 0 {
+			e.Origin, e.Detail = here, abort.Detail
+		}
 		for _, r := range abort.Ranks {
 			if here := slices.Index(c.members, parent.members[r]); here >= 0 {
 				e.Ranks = append(e.Ranks, here)

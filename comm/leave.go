@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -16,10 +17,11 @@ import (
 // learns that it can't succeed.
 type leaveState struct {
 	mu     sync.Mutex
-	after  map[int]uint64 // ranks that have closed, and their number of calls
-	owed   []int          // ranks to tell once no call is running
-	waits  map[int]bool   // ranks whose answer this rank's Close waits for
-	allOut chan struct{}  // closed when waits is empty; nil before Close
+	after  map[int]uint64          // ranks that have closed, and their number of calls
+	calls  map[int]map[uint64]Call // the last calls of those that have told, by number
+	owed   []int                   // ranks to tell once no call is running
+	waits  map[int]bool            // ranks whose answer this rank's Close waits for
+	allOut chan struct{}           // closed when waits is empty; nil before Close
 }
 
 func (c *Communicator) hasLeft(rank int) bool {
@@ -29,8 +31,54 @@ func (c *Communicator) hasLeft(rank int) bool {
 	return ok
 }
 
-// onLeave takes a peer's word that it closed the communicator after calls calls.
-func (c *Communicator) onLeave(rank int, calls uint64) {
+// encodeCalls packs the last calls of this rank for those it leaves.
+func (c *Communicator) encodeCalls() []byte {
+	data, err := json.Marshal(c.log.lastCalls(callState(c.state.Load()).seq()))
+	if err != nil { // numbers always marshal
+		return nil
+	}
+	return data
+}
+
+// heardCalls takes the last calls of a peer.
+func (c *Communicator) heardCalls(rank int, data []byte) {
+	var calls map[uint64]Call
+	if len(data) == 0 {
+		return
+	}
+	if err := json.Unmarshal(data, &calls); err != nil {
+		c.logger.Warn("ignored malformed calls", "from", rank, "error", err)
+		return
+	}
+	c.leave.mu.Lock()
+	defer c.leave.mu.Unlock()
+	if c.leave.calls == nil {
+		c.leave.calls = map[int]map[uint64]Call{}
+	}
+	c.leave.calls[rank] = calls
+}
+
+// disagreed returns what is wrong with call seq if a rank that has left made
+// another call of that number: it is too late to find that by its messages.
+func (c *Communicator) disagreed(seq uint64) *AbortError {
+	ours, ok := c.log.load(seq)
+	if !ok {
+		return nil
+	}
+	c.leave.mu.Lock()
+	defer c.leave.mu.Unlock()
+	for r := range c.members {
+		if theirs, ok := c.leave.calls[r][seq]; ok && theirs != ours {
+			return c.mismatch(r, theirs.numbered(seq), ours, seq)
+		}
+	}
+	return nil
+}
+
+// onLeave takes a peer's word that it closed the communicator after calls calls,
+// of which data has the last.
+func (c *Communicator) onLeave(rank int, calls uint64, data []byte) {
+	c.heardCalls(rank, data)
 	l := &c.leave
 	l.mu.Lock()
 	if l.after == nil {
@@ -46,6 +94,8 @@ func (c *Communicator) onLeave(rank int, calls uint64) {
 		if s.seq() > calls {
 			call, _ := c.log.load(s.seq())
 			c.abort(c.leftTooEarly(rank, call, s.seq()))
+		} else if e := c.disagreed(s.seq()); e != nil {
+			c.abort(e)
 		}
 		return
 	}
@@ -63,6 +113,9 @@ func (c *Communicator) refuseLeft(seq uint64) error {
 	}
 	c.leave.mu.Unlock()
 	if left < 0 {
+		if e := c.disagreed(seq); e != nil {
+			return c.abort(e)
+		}
 		return nil
 	}
 	call, _ := c.log.load(seq)
@@ -80,7 +133,7 @@ func (c *Communicator) endLeave() {
 	c.leave.owed = nil
 	c.leave.mu.Unlock()
 	for _, r := range owed {
-		_ = c.send(r, bootstrap.Message{Kind: msgLeft})
+		_ = c.send(r, bootstrap.Message{Kind: msgLeft, Data: c.encodeCalls()})
 	}
 }
 
@@ -120,6 +173,7 @@ func (c *Communicator) announceLeave(calls uint64, cause error) <-chan struct{} 
 	l.mu.Unlock()
 	// Whoever learns of the leaving first should know why, if there is a reason:
 	// the word of whoever ended the communicator may still be on its way.
+	last := c.encodeCalls()
 	for r := range c.members {
 		if r == c.rank {
 			continue
@@ -127,7 +181,7 @@ func (c *Communicator) announceLeave(calls uint64, cause error) <-chan struct{} 
 		if broken {
 			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: abort.encode()})
 		}
-		if c.send(r, bootstrap.Message{Kind: msgLeave, Seq: calls}) != nil {
+		if c.send(r, bootstrap.Message{Kind: msgLeave, Seq: calls, Data: last}) != nil {
 			c.onLeft(r)
 		}
 	}

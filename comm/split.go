@@ -20,7 +20,9 @@ const Undefined = -1
 // Split divides the communicator: the ranks that give the same color ≥ 0 form a
 // new one, ordered by key and then by their rank here. A rank that gives
 // [Undefined] gets nil and no error. All ranks call it; it blocks until all have.
-// Each new communicator is closed on its own, and fails on its own.
+// Each new communicator is closed on its own, and fails on its own. If Split
+// itself fails, c ends as well. A communicator takes about 1 MiB of memory and a
+// descriptor on each rank.
 func (c *Communicator) Split(ctx context.Context, color, key int) (*Communicator, error) {
 	return c.split(ctx, Call{Collective: OpSplit}, color, key)
 }
@@ -65,21 +67,21 @@ func (c *Communicator) split(ctx context.Context, call Call, color, key int) (*C
 	if err != nil && c.stop.Err() != nil {
 		return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: c.stop.Err()}
 	}
+	if err == nil {
+		return child, nil
+	}
+	// The ranks may not agree on what came of it, so this communicator ends as well.
+	here := &AbortError{Origin: c.rank, Reason: ReasonFailed, Call: call.numbered(seq), Seq: seq, Detail: err.Error(), cause: err}
 	var abort *AbortError
 	if errors.As(err, &abort) {
 		// The child does not come to be: its ranks mean nothing to the caller.
-		here := *abort
-		here.Origin = group[abort.Origin].rank
-		here.Ranks = make([]int, len(abort.Ranks))
-		for i, r := range abort.Ranks {
-			here.Ranks[i] = group[r].rank
+		here.Origin, here.Reason, here.Detail, here.cause = group[abort.Origin].rank, abort.Reason, abort.Detail, abort.cause
+		for _, r := range abort.Ranks {
+			here.Ranks = append(here.Ranks, group[r].rank)
 		}
-		err = &here
 	}
-	if err != nil {
-		return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: err}
-	}
-	return child, nil
+	c.failed.Store(true)
+	return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: c.abort(here)}
 }
 
 // childID is the same on all ranks without an exchange.

@@ -26,8 +26,11 @@ type world struct {
 	comms   map[uint64]*Communicator
 	dead    []int // world ranks
 	early   map[uint64][]earlyMessage
+	arrived []uint64 // communicators with early messages, the oldest first
 	nEarly  int
-	shared  map[any]any // see Communicator.Shared
+	gone    map[uint64]struct{} // communicators closed lately, and
+	goneIDs []uint64            // their ids, the oldest first
+	shared  map[any]any         // see Communicator.Shared
 	closing bool
 }
 
@@ -37,9 +40,14 @@ type earlyMessage struct {
 	m    bootstrap.Message
 }
 
-// maxEarly bounds early messages: more are dropped, and with them a
-// communicator that fails anyway.
-const maxEarly = 4096
+const (
+	// maxEarly bounds early messages: with more, the oldest are dropped. They are
+	// for communicators that failed before this rank made them.
+	maxEarly = 4096
+	// maxGone bounds the closed communicators that are remembered, so that what
+	// still comes for them is not taken for early.
+	maxGone = 4096
+)
 
 // Kinds of control messages.
 const (
@@ -55,7 +63,7 @@ func newWorld(ch bootstrap.Channel, inProcess bool, s settings) *world {
 	w := &world{
 		ch: ch, inProcess: inProcess, settings: s,
 		logger: s.logger.With("rank", ch.Rank()),
-		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{}, shared: map[any]any{},
+		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{}, shared: map[any]any{}, gone: map[uint64]struct{}{},
 	}
 	if inProcess || ch.Size() == 1 {
 		w.transport = pointer.NewLocal()
@@ -69,9 +77,8 @@ func newWorld(ch bootstrap.Channel, inProcess bool, s settings) *world {
 func (w *world) HandleMessage(from int, m bootstrap.Message) {
 	w.mu.Lock()
 	c := w.comms[m.Comm]
-	if c == nil && (m.Kind == msgExchange || m.Kind == msgAbort) && w.nEarly < maxEarly {
-		w.early[m.Comm] = append(w.early[m.Comm], earlyMessage{from, m})
-		w.nEarly++
+	if _, gone := w.gone[m.Comm]; c == nil && !gone && (m.Kind == msgExchange || m.Kind == msgAbort) {
+		w.keepEarly(from, m)
 		w.mu.Unlock()
 		return
 	}
@@ -85,6 +92,32 @@ func (w *world) HandleMessage(from int, m bootstrap.Message) {
 	default:
 		closeFiles(m)
 	}
+}
+
+// keepEarly keeps a message for later. w.mu is held.
+func (w *world) keepEarly(from int, m bootstrap.Message) {
+	if len(w.early[m.Comm]) == 0 {
+		w.arrived = append(w.arrived, m.Comm)
+	}
+	w.early[m.Comm] = append(w.early[m.Comm], earlyMessage{from, m})
+	for w.nEarly++; w.nEarly > maxEarly; {
+		for _, e := range w.takeEarly(w.arrived[0]) {
+			closeFiles(e.m)
+		}
+	}
+}
+
+// takeEarly returns what came early for a communicator, and forgets it. w.mu is
+// held.
+func (w *world) takeEarly(id uint64) []earlyMessage {
+	early, ok := w.early[id]
+	if !ok {
+		return nil
+	}
+	delete(w.early, id)
+	w.nEarly -= len(early)
+	w.arrived = slices.DeleteFunc(w.arrived, func(other uint64) bool { return other == id })
+	return early
 }
 
 // handle takes a control message for this communicator.
@@ -104,8 +137,9 @@ func (c *Communicator) handle(from int, m bootstrap.Message) {
 	case msgAnswer:
 		c.onAnswer(rank, m)
 	case msgLeave:
-		c.onLeave(rank, m.Seq)
+		c.onLeave(rank, m.Seq, m.Data)
 	case msgLeft:
+		c.heardCalls(rank, m.Data)
 		c.onLeft(rank)
 	default:
 		closeFiles(m)
@@ -122,9 +156,7 @@ func closeFiles(m bootstrap.Message) {
 func (w *world) register(c *Communicator) {
 	w.mu.Lock()
 	w.comms[c.id] = c
-	early := w.early[c.id]
-	delete(w.early, c.id)
-	w.nEarly -= len(early)
+	early := w.takeEarly(c.id)
 	dead := slices.Clone(w.dead)
 	w.mu.Unlock()
 	for _, e := range early {
@@ -137,6 +169,11 @@ func (w *world) unregister(c *Communicator) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.comms, c.id)
+	w.gone[c.id] = struct{}{}
+	if w.goneIDs = append(w.goneIDs, c.id); len(w.goneIDs) > maxGone {
+		delete(w.gone, w.goneIDs[0])
+		w.goneIDs = w.goneIDs[1:]
+	}
 }
 
 // deathGrace is how long the ranks that die together are collected, so that
@@ -200,11 +237,10 @@ func (w *world) close(ctx context.Context) error {
 	err := errors.Join(w.transport.Close(), w.ch.Close(ctx))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, early := range w.early {
-		for _, e := range early {
+	for len(w.arrived) > 0 {
+		for _, e := range w.takeEarly(w.arrived[0]) {
 			closeFiles(e.m)
 		}
 	}
-	clear(w.early)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 )
 
 // MaxData is the largest payload of one [Message] in bytes.
@@ -44,7 +45,8 @@ type Message struct {
 // made in order from one goroutine; calls for different peers run concurrently.
 // A handler may call Send but must not block otherwise.
 type Handler interface {
-	// HandleMessage takes a message. Data and Files belong to the handler.
+	// HandleMessage takes a message. Data and Files belong to the handler. Files
+	// that this process has no room for are missing.
 	HandleMessage(from int, m Message)
 	// HandleGone is called exactly once for each peer (never for the own rank), after its last message:
 	// err is nil when the peer said goodbye, else it wraps ErrGone. It is also
@@ -87,4 +89,11 @@ type Channel interface {
 	// channel holds. It must not be called by a handler. A second call does
 	// nothing. A channel of MPI also waits, within ctx, for the others to close.
 	Close(ctx context.Context) error
+}
+
+// A Flusher is a channel whose messages are written by a goroutine of their own.
+type Flusher interface {
+	// Flush waits until what was queued so far is handed to the kernel, from where
+	// it arrives even if this process ends, but at most d.
+	Flush(d time.Duration)
 }

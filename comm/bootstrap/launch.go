@@ -119,11 +119,11 @@ func (e environ) outer() (launch, error) {
 		}
 		rank, err := e.number("PMIX_RANK", 0)
 		return launch{source: "env:PMIX", rank: rank, mpi: true, job: e.id("PMIX_NAMESPACE"), seen: e.seen("PMIX_RANK")}, err
-	case e.any("RANK") && e.any("WORLD_SIZE"), e.more("WORLD_SIZE") && e.any("MASTER_ADDR", "LOCAL_RANK"):
+	case e.any("RANK") && e.any("WORLD_SIZE"), e.more("WORLD_SIZE"):
 		return e.torch()
 	}
 	for _, name := range []string{"SLURM_NTASKS", "SLURM_NPROCS"} {
-		if e.more(name) {
+		if v := e.get(name); v != "" && v != "1" { // a number or not, it is not one rank
 			return launch{}, &LaunchError{e.seen(name, "SLURM_JOB_ID"),
 				"inside a Slurm allocation for several tasks, but not started by srun", "start the program with srun or mpirun, " + orSingle}
 		}

@@ -123,7 +123,7 @@ func (l *link) writeLoop() {
 		l.mu.Unlock()
 		var err error
 		for i := range batch {
-			if err == nil {
+			if err == nil && len(batch[i].data) > 0 { // else a mark, see Flush
 				err = l.conn.writeEncoded(batch[i].data, batch[i].files)
 			}
 			cost := batch[i].cost()

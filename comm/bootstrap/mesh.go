@@ -102,6 +102,26 @@ func checkMessage(to, size int, msg *Message) error {
 	return nil
 }
 
+// Flush implements [Flusher].
+func (m *mesh) Flush(d time.Duration) {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	for _, l := range m.links {
+		if l == nil {
+			continue
+		}
+		mark := outgoing{done: make(chan struct{})}
+		l.mu.Lock()
+		l.push(mark)
+		l.mu.Unlock()
+		select {
+		case <-mark.done:
+		case <-limit.C:
+			return
+		}
+	}
+}
+
 func (m *mesh) Close(ctx context.Context) (err error) {
 	m.closeOnce.Do(func() { err = m.close(ctx) })
 	return err
@@ -145,7 +165,7 @@ func (m *mesh) close(ctx context.Context) error {
 	select {
 	case <-readers:
 	case <-ctx.Done():
-		err = fmt.Errorf("weft: close: a handler has not returned: %w", ctx.Err())
+		err = fmt.Errorf("weft: close: the channel is still busy: %w", ctx.Err())
 	}
 	if len(late) > 0 {
 		err = errors.Join(fmt.Errorf("weft: close: messages not delivered to %s: %w", rankList(late), ctx.Err()), err)

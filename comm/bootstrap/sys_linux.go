@@ -88,11 +88,14 @@ func (c *conn) readPacket() (frame, error) {
 		err = ferr
 	case flags&unix.MSG_TRUNC != 0:
 		err = fmt.Errorf("%w: packet longer than %d bytes", ErrProtocol, maxFrame)
-	case flags&unix.MSG_CTRUNC != 0:
-		err = fmt.Errorf("%w: descriptors were lost (limit on open files?)", ErrProtocol)
 	default:
 		f, want, err = decodePacket(c.buf[:n])
-		if err == nil && want != len(files) {
+		if err == nil && flags&unix.MSG_CTRUNC != 0 {
+			// No room for them (limit on open files?). Who needs them must say so; the
+			// peer is alive and well.
+			closeFiles(files)
+			files = nil
+		} else if err == nil && want != len(files) {
 			err = fmt.Errorf("%w: %d descriptors, not %d", ErrProtocol, len(files), want)
 		}
 	}

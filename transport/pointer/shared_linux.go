@@ -102,7 +102,7 @@ func checkInstalled(size uint64) error {
 // given: the handle's sizes against the file, and the seals.
 func importSharedMemory(x transport.Exported, h handle) (*memory, error) {
 	if x.File == nil {
-		return nil, fmt.Errorf("%w: no descriptor came with it", transport.ErrHandle)
+		return nil, fmt.Errorf("%w: no descriptor came with it (limit on open files?)", transport.ErrHandle)
 	}
 	st, err := x.File.Stat()
 	if err != nil {

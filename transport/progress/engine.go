@@ -117,7 +117,11 @@ func (e *Engine) connect(ctx context.Context) error {
 	if e.phase, err = e.t.NewCompletion(1); err != nil {
 		return err
 	}
-	e.peers, err = ImportAll(ctx, e.t, e.own, e.cfg.Rank, e.cfg.Exchange)
+	x, err := e.own.Export()
+	if err != nil {
+		return err
+	}
+	e.peers, err = ImportAll(ctx, e.t, e.own, x, e.cfg.Rank, e.cfg.Exchange)
 	if err == nil && len(e.peers) != e.layout.Ranks {
 		err = fmt.Errorf("progress: an exchange among %d ranks gave %d exports: %w", e.layout.Ranks, len(e.peers), transport.ErrHandle)
 	}
@@ -125,12 +129,9 @@ func (e *Engine) connect(ctx context.Context) error {
 }
 
 // ImportAll exchanges exports of an endpoint that each rank of a group made for
-// itself, and imports those of the others. The result is nil at rank me.
-func ImportAll(ctx context.Context, t transport.Transport, own transport.Endpoint, me int, exchange transport.Exchange) ([]transport.Endpoint, error) {
-	x, err := own.Export()
-	if err != nil {
-		return nil, err
-	}
+// itself, and imports those of the others. It closes x, the export of this rank's.
+// The result is nil at rank me.
+func ImportAll(ctx context.Context, t transport.Transport, own transport.Endpoint, x transport.Exported, me int, exchange transport.Exchange) ([]transport.Endpoint, error) {
 	all, err := exchange(ctx, x)
 	x.Close()
 	if err != nil {
