@@ -27,11 +27,12 @@
 //
 // All errors are [comm.OpError] and name the rank, the call and its number.
 // Arguments that are wrong on their own ([ErrCount], [ErrOverlap], [ErrRoot],
-// [ErrOperator], [comm.ErrNil]) are refused before anything happens, and the
-// communicator stays usable. Any other error ends the communicator on all ranks:
-// see [comm.AbortError]. src is then as it was unless it is dst; dst is undefined.
+// [ErrOperator], [comm.ErrNil], [comm.ErrArgument]) and calls at the wrong time
+// ([comm.ErrConcurrent]) are refused before anything happens, and the communicator
+// stays usable. Any other error ends the communicator on all ranks: see
+// [comm.AbortError]. src is then as it was unless it is dst; dst is undefined.
 //
-// A call ends with its context, or after the communicator's timeout if the
+// A call ends with its context, also if that is done before, or after the communicator's timeout if the
 // context has no deadline. Ranks that call different operations, or one with
 // different counts, types, operators or roots, get [comm.ErrMismatch].
 package collectives

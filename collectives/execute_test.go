@@ -185,7 +185,7 @@ func matches(done []string, s *plan.Schedule) bool {
 func TestAlgorithmsLocal(t *testing.T) {
 	seed := testSeed(t)
 	for n := 1; n <= 9; n++ {
-		if raceEnabled && n > 5 {
+		if raceEnabled && n > 3 {
 			break
 		}
 		for _, spec := range specs() {

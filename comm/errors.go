@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weft-go/weft/comm/bootstrap"
 )
 
 var (
@@ -46,6 +48,21 @@ func (e *OpError) Error() string {
 }
 
 func (e *OpError) Unwrap() error { return e.Err }
+
+// An UnreachableError says which rank no transport reaches. It is
+// [ErrUnreachable].
+type UnreachableError struct {
+	Rank  int              // this rank
+	Peer  int              // the first that it can't reach
+	Why   string           // for people
+	Ranks []bootstrap.Peer // all ranks, and where they are
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("weft: rank %d: %v: rank %d is %s", e.Rank, ErrUnreachable, e.Peer, e.Why)
+}
+
+func (e *UnreachableError) Unwrap() error { return ErrUnreachable }
 
 // A Reason says why a communicator was aborted.
 type Reason string

@@ -128,7 +128,11 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	case errors.As(err, &wait):
 		err = c.gaveUp(Call{}, 0, wait)
 	case c.stop.Err() == nil:
-		c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
+		reason := ReasonFailed
+		if errors.Is(err, ErrMismatch) {
+			reason = ReasonMismatch
+		}
+		c.abort(&AbortError{Origin: c.rank, Reason: reason, Detail: err.Error(), cause: err})
 	}
 	w.unregister(c)
 	c.xchg.drop()

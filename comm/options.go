@@ -75,25 +75,33 @@ func WithAlgorithm(spec string) Option {
 func configure(opts []Option, getenv func(string) string) (settings, error) {
 	s := settings{timeout: DefaultTimeout, transport: "auto", logger: slog.New(slog.DiscardHandler)}
 	var env []Option
+	from := func(name string, o Option) {
+		env = append(env, func(s *settings) error {
+			if err := o(s); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
 	if v := getenv("WEFT_TIMEOUT"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil {
 			return s, fmt.Errorf("weft: WEFT_TIMEOUT: %w: %q is not a duration such as 30s", ErrArgument, v)
 		}
-		env = append(env, WithTimeout(d))
+		from("WEFT_TIMEOUT", WithTimeout(d))
 	}
 	if v := getenv("WEFT_TRANSPORT"); v != "" {
-		env = append(env, WithTransport(strings.ToLower(v)))
+		from("WEFT_TRANSPORT", WithTransport(strings.ToLower(v)))
 	}
 	if v := getenv("WEFT_ALGO"); v != "" {
-		env = append(env, WithAlgorithm(v))
+		from("WEFT_ALGO", WithAlgorithm(v))
 	}
 	if v := getenv("WEFT_LOG"); v != "" {
 		var level slog.Level
 		if err := level.UnmarshalText([]byte(v)); err != nil {
 			return s, fmt.Errorf("weft: WEFT_LOG: %w: %q; known are debug, info, warn, error", ErrArgument, v)
 		}
-		env = append(env, WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))))
+		from("WEFT_LOG", WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))))
 	}
 	for _, o := range append(env, opts...) {
 		if o == nil {

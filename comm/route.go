@@ -32,7 +32,11 @@ func (w *world) route(rank int) Route {
 func (w *world) checkReachable() error {
 	for r := range w.ch.Size() {
 		if route := w.route(r); route.Transport == "" {
-			return fmt.Errorf("weft: rank %d: %w: rank %d is %s", w.ch.Rank(), ErrUnreachable, r, route.Reason)
+			e := &UnreachableError{Rank: w.ch.Rank(), Peer: r, Why: route.Reason}
+			for p := range w.ch.Size() {
+				e.Ranks = append(e.Ranks, w.ch.Peer(p))
+			}
+			return e
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-go/weft/collectives"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/comm/bootstrap"
 	"github.com/weft-go/weft/transport/progress"
 )
 
@@ -43,6 +44,10 @@ func infoCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	c, err := comm.Init(ctx)
 	if err != nil {
+		var far *comm.UnreachableError
+		if errors.As(err, &far) && far.Rank == 0 {
+			printRanks(stdout, far.Ranks)
+		}
 		fmt.Fprintln(stderr, err)
 		return statusFailure
 	}
@@ -69,16 +74,12 @@ func info(ctx context.Context, c *comm.Communicator, w io.Writer) error {
 		return err
 	}
 
-	fmt.Fprintf(w, "%d ranks on %d nodes, by %s\n\n", c.Size(), len(c.Nodes()), c.Source())
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "rank\tnode\thost\tlocal rank\tpid\tcpus\n")
-	for n, ranks := range c.Nodes() {
-		for l, r := range ranks {
-			p := c.Describe(r)
-			fmt.Fprintf(tw, "%d\t%d\t%s\t%d of %d\t%d\t%s\n", r, n, p.Host, l, len(ranks), p.PID, intervals(p.CPUs))
-		}
+	fmt.Fprintf(w, "ranks: %d, nodes: %d, started by: %s\n\n", c.Size(), len(c.Nodes()), c.Source())
+	peers := make([]bootstrap.Peer, c.Size())
+	for r := range peers {
+		peers[r] = c.Describe(r)
 	}
-	tw.Flush()
+	printRanks(w, peers)
 
 	// Pairs with the same route go together.
 	type route struct{ from, to string } // as the two ends see it
@@ -105,9 +106,24 @@ func info(ctx context.Context, c *comm.Communicator, w io.Writer) error {
 	if c.WaitPolicy().Oversubscribed {
 		policy = "by yielding, then sleeping: some ranks share a processor"
 	}
-	fmt.Fprintf(w, "\nranks wait %s\neach communicator of all ranks takes %d KiB of memory per rank; calls end after %v\n",
+	fmt.Fprintf(w, "\nranks wait %s\nmemory of a communicator of this size: %d KiB per rank\na call without a deadline of its own ends after %v\n",
 		policy, progress.DefaultLayout(c.Size()).Bytes()>>10, c.Timeout())
 	return nil
+}
+
+// printRanks prints where the ranks are. Nodes are numbered as they come.
+func printRanks(w io.Writer, peers []bootstrap.Peer) {
+	node, local := map[string]int{}, map[string]int{}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "rank\tnode\tlocal rank\thost\tpid\tcpus\n")
+	for r, p := range peers {
+		if _, ok := node[p.Node]; !ok {
+			node[p.Node] = len(node)
+		}
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%d\t%s\n", r, node[p.Node], local[p.Node], p.Host, p.PID, intervals(p.CPUs))
+		local[p.Node]++
+	}
+	tw.Flush()
 }
 
 // gatherText returns every rank's text.

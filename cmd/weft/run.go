@@ -16,6 +16,10 @@ needed. Each line of their output is shown with the rank before it. When a rank
 fails, the others are ended. The exit status is that of the rank that failed
 first (128+n if signal n ended it), or 0.
 
+Ctrl-C is passed on to the ranks. A second one kills them, and so does the
+passing of five times -grace. If weft run itself is killed, its ranks are too, but
+not what they have started.
+
 `
 
 // runCommand implements "weft run".

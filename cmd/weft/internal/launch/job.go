@@ -114,6 +114,10 @@ func (j *job) end() {
 	j.grace.Reset(j.cfg.Grace)
 }
 
+// patience is how much more than the grace period ranks get that a person has
+// asked to end: they may have something to save.
+const patience = 5
+
 // passOn gives the ranks a signal that the launcher got.
 func (j *job) passOn(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
@@ -123,6 +127,8 @@ func (j *job) passOn(sig os.Signal) {
 	if endsJob(s) {
 		if j.asked {
 			s = syscall.SIGKILL
+		} else if !j.ending {
+			j.grace.Reset(patience * j.cfg.Grace)
 		}
 		j.asked = true
 	}
