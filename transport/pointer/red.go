@@ -97,50 +97,45 @@ func red32(w *atomic.Uint32, v uint32, op transport.RedOp, typ kernels.Type) uin
 
 func combine64(a, b uint64, op transport.RedOp, typ kernels.Type) uint64 {
 	switch {
-	case op == transport.RedAnd:
-		return a & b
-	case op == transport.RedOr:
-		return a | b
-	case op == transport.RedXor:
-		return a ^ b
-	case op == transport.AtomExch:
-		return b
 	case op == transport.RedAdd && typ == kernels.TypeFloat64:
 		return math.Float64bits(math.Float64frombits(a) + math.Float64frombits(b))
-	case op == transport.RedAdd:
-		return a + b
 	case op == transport.RedMin && typ == kernels.TypeInt64:
 		return uint64(min(int64(a), int64(b)))
-	case op == transport.RedMin:
-		return min(a, b)
-	case typ == kernels.TypeInt64:
+	case op == transport.RedMax && typ == kernels.TypeInt64:
 		return uint64(max(int64(a), int64(b)))
 	}
-	return max(a, b)
+	return combineWords(a, b, op)
 }
 
 func combine32(a, b uint32, op transport.RedOp, typ kernels.Type) uint32 {
 	switch {
-	case op == transport.RedAnd:
-		return a & b
-	case op == transport.RedOr:
-		return a | b
-	case op == transport.RedXor:
-		return a ^ b
-	case op == transport.AtomExch:
-		return b
 	case op == transport.RedAdd && typ == kernels.TypeFloat32:
 		return math.Float32bits(math.Float32frombits(a) + math.Float32frombits(b))
-	case op == transport.RedAdd:
-		return a + b
 	case op == transport.RedMin && typ == kernels.TypeInt32:
 		return uint32(min(int32(a), int32(b)))
-	case op == transport.RedMin:
-		return min(a, b)
-	case typ == kernels.TypeInt32:
+	case op == transport.RedMax && typ == kernels.TypeInt32:
 		return uint32(max(int32(a), int32(b)))
 	}
-	return max(a, b)
+	return combineWords(a, b, op)
+}
+
+// combineWords combines unsigned words.
+func combineWords[W uint32 | uint64](a, b W, op transport.RedOp) W {
+	switch op {
+	case transport.RedAnd:
+		return a & b
+	case transport.RedOr:
+		return a | b
+	case transport.RedXor:
+		return a ^ b
+	case transport.RedAdd:
+		return a + b
+	case transport.RedMin:
+		return min(a, b)
+	case transport.RedMax:
+		return max(a, b)
+	}
+	return b // AtomExch
 }
 
 // combine16 combines two float16 or bfloat16 elements as a reduction of two
