@@ -13,6 +13,7 @@ import (
 	"github.com/weft-go/weft/collectives"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/internal/cpulist"
 	"github.com/weft-go/weft/transport/progress"
 )
 
@@ -120,7 +121,7 @@ func printRanks(w io.Writer, peers []bootstrap.Peer) {
 		if _, ok := node[p.Node]; !ok {
 			node[p.Node] = len(node)
 		}
-		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%d\t%s\n", r, node[p.Node], local[p.Node], p.Host, p.PID, intervals(p.CPUs))
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%d\t%s\n", r, node[p.Node], local[p.Node], p.Host, p.PID, cpulist.Format(p.CPUs))
 		local[p.Node]++
 	}
 	tw.Flush()
@@ -144,22 +145,4 @@ func gatherText(ctx context.Context, c *comm.Communicator, text string) ([]strin
 		texts[r] = string(buf[r*most : r*most+n])
 	}
 	return texts, nil
-}
-
-// intervals writes numbers as 0-3,7.
-func intervals(n []int) string {
-	var parts []string
-	for i := 0; i < len(n); {
-		j := i
-		for j+1 < len(n) && n[j+1] == n[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(n[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", n[i], n[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }

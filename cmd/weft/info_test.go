@@ -40,9 +40,3 @@ func TestInfo(t *testing.T) {
 	require.Equal(t, statusUsage, infoCommand([]string{"what"}, nil, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "usage")
 }
-
-func TestIntervals(t *testing.T) {
-	for want, n := range map[string][]int{"": nil, "3": {3}, "0-1": {0, 1}, "0-2,5,7-8": {0, 1, 2, 5, 7, 8}} {
-		require.Equal(t, want, intervals(n))
-	}
-}

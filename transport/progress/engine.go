@@ -45,7 +45,6 @@ type Engine struct {
 	seq, signature uint32
 	stage          []byte // where short messages are put together
 
-	views [][]byte
 	multi multi
 
 	// Extension is for the layer above to keep its own state of the communicator.
@@ -85,7 +84,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg: cfg, t: cfg.Transport, layout: l,
 		peers: make([]transport.Endpoint, l.Ranks),
 		out:   make([]outLane, l.Ranks), in: make([]inLane, l.Ranks),
-		stage: make([]byte, stageBytes), views: make([][]byte, l.Ranks),
+		stage: make([]byte, stageBytes),
 	}
 	for i := range e.in {
 		e.in[i].targets = make([]uint64, l.Cells)
@@ -192,9 +191,6 @@ func (e *Engine) Rank() int { return e.cfg.Rank }
 
 // Ranks is the number of ranks.
 func (e *Engine) Ranks() int { return e.layout.Ranks }
-
-// Views returns a slice of one view per rank for the use of the current call.
-func (e *Engine) Views() [][]byte { return e.views }
 
 // Begin starts a call. Its waits end with ctx, and after timeout (0: never),
 // counted from the first wait that is not short. All ranks give the same seq

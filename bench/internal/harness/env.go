@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-go/weft/bench/internal/record"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/cpulist"
 )
 
 // environment tells what results depend on; c may be nil, if there is no job.
@@ -72,31 +73,13 @@ func affinity(c *comm.Communicator) string {
 	var all []string
 	same := true
 	for r := range c.Size() {
-		all = append(all, intervals(c.Describe(r).CPUs))
+		all = append(all, cpulist.Format(c.Describe(r).CPUs))
 		same = same && all[r] == all[0]
 	}
 	if same {
 		return all[0]
 	}
 	return strings.Join(all, ";")
-}
-
-// intervals writes numbers as 0-3,7.
-func intervals(n []int) string {
-	var parts []string
-	for i := 0; i < len(n); {
-		j := i
-		for j+1 < len(n) && n[j+1] == n[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(n[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", n[i], n[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 func kernel() string {

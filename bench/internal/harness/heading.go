@@ -67,6 +67,6 @@ func (s *job) devices() {
 		if d.Host != "" {
 			host = d.Host
 		}
-		fmt.Fprintf(s.print, "#  Rank %2d Group  0 Pid %6d on %10s device  0 [cpu %s] %s\n", r, d.PID, host, intervals(d.CPUs), s.env.Machine)
+		fmt.Fprintf(s.print, "#  Rank %2d Group  0 Pid %6d on %10s device  0 [cpu %s] %s\n", r, d.PID, host, cpulist.Format(d.CPUs), s.env.Machine)
 	}
 }
