@@ -3,6 +3,8 @@ package harness
 import (
 	"fmt"
 	"os"
+
+	"github.com/weft-go/weft/internal/cpulist"
 )
 
 // heading prints what is said before the rows of a collective, and before the
