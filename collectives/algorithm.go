@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
@@ -23,6 +24,9 @@ func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
 	if err := checkCommunicator(c); err != nil || !ok {
 		return "", refuse(c, call, first(err, fmt.Errorf("%w: %v has no algorithms", comm.ErrArgument, call.Collective)))
 	}
+	if err := first(c.AsyncErr(), checkCall(c, call)); err != nil {
+		return "", refuse(c, call, err)
+	}
 	layout, _ := c.Lanes()
 	ch, err := chooserOf(c)
 	if err != nil {
@@ -40,6 +44,19 @@ func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
 		return "", refuse(c, call, err)
 	}
 	return name, nil
+}
+
+// checkCall checks a call that is only described.
+func checkCall(c *comm.Communicator, call comm.Call) error {
+	switch {
+	case call.Collective == comm.OpBarrier:
+		return nil
+	case !call.Type.Valid():
+		return fmt.Errorf("%w: no element type", comm.ErrArgument)
+	case call.Count < 0 || call.Count > math.MaxInt/call.Type.Size()/c.Size():
+		return fmt.Errorf("%w: %d", ErrCount, call.Count)
+	}
+	return first(checkOp(call.Op), checkRoot(c, call.Root))
 }
 
 // elemBytes is the size of a call's elements; those of a Barrier, which has

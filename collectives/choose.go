@@ -10,9 +10,7 @@ import (
 )
 
 // A chooser says which algorithm does a collective: the one that the cost model
-// takes for the fastest of those allowed. Without a word from the user only
-// those are allowed that reduce in rank order at once, so that results don't
-// depend on the choice. All communicators of a job share it.
+// takes for the fastest of those allowed, see [plan.Spec.Options]. All communicators of a job share it.
 type chooser struct {
 	spec      plan.Spec
 	model     *plan.Model
@@ -38,7 +36,7 @@ func chooserOf(c *comm.Communicator) (*chooser, error) {
 	m := c.Shared(key{}, func() any {
 		spec, err := plan.ParseSpec(c.Algorithm())
 		if err != nil {
-			return made{nil, fmt.Errorf("%w: algorithms %q: %w", comm.ErrArgument, c.Algorithm(), err)}
+			return made{nil, fmt.Errorf("%w: WEFT_ALGO or WithAlgorithm is %q: %w", comm.ErrArgument, c.Algorithm(), err)}
 		}
 		_, multicast := c.Lanes()
 		return made{&chooser{spec: spec, model: plan.DefaultModel(), multicast: multicast, tables: map[tableKey]*plan.Table{}}, nil}
@@ -48,11 +46,10 @@ func chooserOf(c *comm.Communicator) (*chooser, error) {
 
 // choose returns the algorithm for a call of the given shape.
 func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
-	reduces := shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce
 	bytes := shape.Count * shape.ElemBytes
 	shape.Count, shape.Root = 0, 0
 	key := tableKey{shape: shape, pull: true}
-	if reduces {
+	if shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce {
 		_, _, key.pull = pullOp(call.Type, call.Op)
 	}
 	ch.mu.Lock()
@@ -60,16 +57,10 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	t, ok := ch.tables[key]
 	if !ok {
 		multicast := ch.multicast && key.pull
-		free := !reduces || ch.spec.Names(shape.Collective, multicast)
-		o := plan.TableOptions{
-			Multicast: multicast, Spec: ch.spec,
-			Allow: func(a plan.Algorithm) bool { return free || a.RankOrder },
-		}
 		var err error
-		if t, err = plan.NewTable(ch.model, shape, o); err != nil && !multicast {
+		if t, err = plan.NewTable(ch.model, shape, ch.spec.Options(shape.Collective, multicast)); err != nil && !multicast {
 			// Multicast memory was asked for, and isn't there or can't do this reduction.
-			o.Spec = plan.Spec{}
-			t, err = plan.NewTable(ch.model, shape, o)
+			t, err = plan.NewTable(ch.model, shape, plan.Spec{}.Options(shape.Collective, false))
 		}
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", comm.ErrArgument, err)

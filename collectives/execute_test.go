@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -321,6 +322,38 @@ func TestAlgorithmSetting(t *testing.T) {
 			require.ErrorIs(t, err, comm.ErrAborted)
 			require.ErrorContains(t, err, tt.text)
 		}
+	}
+}
+
+// TestChoice: exclusions leave what is left, and reductions keep rank order as
+// long as there is a way.
+func TestChoice(t *testing.T) {
+	for _, tt := range []struct {
+		spec string
+		want []string // one of these
+	}{
+		{"", []string{"oneshot", "twoshot"}},
+		{"^oneshot", []string{"twoshot"}},
+		{"^oneshot,twoshot", []string{"ring", "doubling", "halving", "tree", "doubletree", "multimem"}},
+		{"allreduce:^oneshot,twoshot", []string{"ring", "doubling", "halving", "tree", "doubletree", "multimem"}},
+		{"allreduce:ring", []string{"ring"}},
+		{"bruck", []string{"oneshot", "twoshot"}},
+		{"bruck;allreduce:tree", []string{"tree"}},
+	} {
+		c := local(t, 4, comm.WithAlgorithm(tt.spec))[0]
+		for _, count := range []int{1, 1000, 1 << 20} {
+			got, err := Algorithm(c, comm.Call{Collective: comm.OpAllReduce, Count: count, Type: kernels.TypeFloat32})
+			require.NoError(t, err)
+			require.Contains(t, tt.want, got, "%q, %d", tt.spec, count)
+		}
+	}
+	c := local(t, 2)[0]
+	for _, call := range []comm.Call{
+		{}, {Collective: comm.OpSplit}, {Collective: comm.OpAllReduce, Count: 1}, {Collective: comm.OpAllReduce, Count: -1, Type: kernels.TypeInt8},
+		{Collective: comm.OpBroadcast, Type: kernels.TypeInt8, Root: 2}, {Collective: comm.OpAllToAll, Type: kernels.TypeInt64, Count: math.MaxInt},
+	} {
+		_, err := Algorithm(c, call)
+		require.Error(t, err, "%v", call)
 	}
 }
 

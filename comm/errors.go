@@ -31,7 +31,7 @@ var (
 	ErrPeerClosed = errors.New("a rank closed the communicator")
 	// ErrMismatch: ranks called different collectives, or one with different
 	// counts, types, operators or roots.
-	ErrMismatch = errors.New("ranks disagree about the call")
+	ErrMismatch = errors.New("ranks disagree")
 )
 
 // An OpError is what a failed call of a collective returns. errors.Is sees
@@ -106,7 +106,7 @@ func (e *AbortError) Error() string {
 	case ReasonCanceled:
 		fmt.Fprintf(&b, "cancelled on rank %d", e.Origin)
 	case ReasonMismatch:
-		b.WriteString("ranks disagree about the call")
+		b.WriteString("ranks disagree")
 	case ReasonAbort:
 		fmt.Fprintf(&b, "aborted by rank %d", e.Origin)
 	default:

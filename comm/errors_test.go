@@ -20,7 +20,7 @@ func TestAbortErrors(t *testing.T) {
 		{AbortError{Reason: ReasonClosed, Ranks: []int{0}}, ErrPeerClosed, "rank 0 closed the communicator"},
 		{AbortError{Reason: ReasonTimeout, Origin: 1, Ranks: []int{2}, cause: context.DeadlineExceeded}, context.DeadlineExceeded, "rank 1 gave up waiting for rank 2"},
 		{AbortError{Reason: ReasonCanceled, Origin: 5, cause: context.Canceled}, context.Canceled, "cancelled on rank 5"},
-		{AbortError{Reason: ReasonMismatch, Detail: "rank 0: a; rank 1: b"}, ErrMismatch, "ranks disagree about the call: rank 0: a; rank 1: b"},
+		{AbortError{Reason: ReasonMismatch, Detail: "rank 0: a; rank 1: b"}, ErrMismatch, "ranks disagree: rank 0: a; rank 1: b"},
 		{AbortError{Reason: ReasonAbort, Origin: 2, Detail: "disk full"}, ErrAborted, "aborted by rank 2: disk full"},
 		{AbortError{Reason: ReasonFailed, Detail: "x"}, ErrAborted, "failed on rank 0: x"},
 	} {

@@ -127,12 +127,11 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	switch {
 	case errors.As(err, &wait):
 		err = c.gaveUp(Call{}, 0, wait)
-	case c.stop.Err() == nil:
-		reason := ReasonFailed
-		if errors.Is(err, ErrMismatch) {
-			reason = ReasonMismatch
-		}
-		c.abort(&AbortError{Origin: c.rank, Reason: reason, Detail: err.Error(), cause: err})
+	case c.stop.Err() != nil:
+	case abort != nil:
+		c.abort(abort)
+	default:
+		c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
 	}
 	w.unregister(c)
 	c.xchg.drop()
@@ -169,7 +168,8 @@ func (c *Communicator) agreeSettings(ctx context.Context) error {
 	}
 	for p, m := range all {
 		if string(m.Data) != string(all[0].Data) {
-			return fmt.Errorf("%w: algorithms (WEFT_ALGO) are %q on rank 0 and %q on rank %d", ErrMismatch, all[0].Data, m.Data, p)
+			return &AbortError{Origin: c.rank, Reason: ReasonMismatch, Ranks: []int{0, p},
+				Detail: fmt.Sprintf("WEFT_ALGO is %q on rank 0 and %q on rank %d", all[0].Data, m.Data, p)}
 		}
 	}
 	return nil

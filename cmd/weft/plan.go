@@ -121,10 +121,12 @@ func (f planFlags) understand() (*planRequest, error) {
 	if r.costs, err = readModel(f.model); err != nil {
 		return nil, err
 	}
-	r.options = plan.TableOptions{Topology: r.topology, Multicast: f.multicast}
-	if r.options.Spec, err = plan.ParseSpec(f.allow); err != nil {
+	spec, err := plan.ParseSpec(f.allow)
+	if err != nil {
 		return nil, err
 	}
+	r.options = spec.Options(r.shape.Collective, f.multicast) // as the library chooses
+	r.options.Topology = r.topology
 	return r, r.understandAlgorithm()
 }
 
