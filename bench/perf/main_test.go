@@ -1,67 +1,30 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/weft-go/weft/bench/internal/harness"
+	"github.com/weft-go/weft/bench/internal/harness/harnesstest"
 	"github.com/weft-go/weft/bench/internal/record"
 	"github.com/weft-go/weft/internal/ranktest"
 )
 
-func TestMain(m *testing.M) {
-	ranktest.Main(m, map[string]func() error{"perf": func() error {
-		if status := harness.Main("perf", "", strings.Fields(os.Getenv("WEFT_TEST_ARGS"))); status != 0 {
-			return fmt.Errorf("status %d", status)
-		}
-		return nil
-	}})
-}
+func TestMain(m *testing.M) { harnesstest.Main(m, "perf", "") }
 
-// TestRuns is a short run with 1, 2 and 3 ranks, by weft run and by mpirun.
 func TestRuns(t *testing.T) {
-	for _, launcher := range []string{"weft run", "mpirun"} {
-		for n := 1; n <= 3; n++ {
-			t.Run(fmt.Sprintf("%s %d", launcher, n), func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), "out.jsonl")
-				args := "WEFT_TEST_ARGS=-warm -n 6 -b 8 -e 40K -f 70 -coll all -t float,half,int8 -o sum,avg -json " + file
-				var j *ranktest.Job
-				if launcher == "mpirun" {
-					j = ranktest.Mpirun(t, n, "perf", nil, args)
-				} else {
-					j = ranktest.Start(t, n, "perf", args)
-				}
-				j.Succeed(t, 2*time.Minute)
-				require.Contains(t, j.Ranks[0].Output(), "# Out of bounds values : 0 OK")
-				lines, err := record.ReadFile(file)
-				require.NoError(t, err)
-				require.NotEmpty(t, lines)
-				for _, l := range lines {
-					require.Equal(t, n, l.Ranks)
-					require.Positive(t, l.P50US)
-					require.NotNil(t, l.Wrong)
-					require.Zero(t, *l.Wrong)
-					require.NotEmpty(t, l.Algo)
-					require.Equal(t, n > 1 && l.Coll != "barrier", l.BusBW != nil, "busbw means nothing with one rank")
-				}
-			})
-		}
-	}
+	harnesstest.Runs(t, "perf", "", "-coll all -t float,half,int8 -o sum,avg")
 }
 
 // TestMemory: symmetric memory, buffers that rotate, and a peer from a file.
 func TestMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "first.jsonl")
-	args := "WEFT_TEST_ARGS=-n 10 -b 8 -e 4K -f 64 -memory symmetric -coll allreduce,alltoall -json " + file
+	args := harnesstest.Args("-n 10 -b 8 -e 4K -f 64 -memory symmetric -coll allreduce,alltoall -json " + file)
 	ranktest.Start(t, 2, "perf", args).Succeed(t, 2*time.Minute)
 	second := filepath.Join(t.TempDir(), "second.jsonl")
-	args = "WEFT_TEST_ARGS=-warm -n 10 -b 8 -e 4K -f 64 -coll allreduce -peer file:" + file + " -json " + second
+	args = harnesstest.Args("-warm -n 10 -b 8 -e 4K -f 64 -coll allreduce -peer file:" + file + " -json " + second)
 	j := ranktest.Start(t, 2, "perf", args)
 	j.Succeed(t, 2*time.Minute)
 	lines, err := record.ReadFile(second)

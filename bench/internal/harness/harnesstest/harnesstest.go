@@ -1,0 +1,66 @@
+// Package harnesstest is what the tests of the benchmark programs have in common.
+package harnesstest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/bench/internal/harness"
+	"github.com/weft-go/weft/bench/internal/record"
+	"github.com/weft-go/weft/internal/ranktest"
+)
+
+// Main is the TestMain of a program that fixes the algorithm, or none if it is
+// "". Args gives it its arguments.
+func Main(m *testing.M, name, algorithm string) {
+	ranktest.Main(m, map[string]func() error{name: func() error {
+		if status := harness.Main(name, algorithm, strings.Fields(os.Getenv("WEFT_TEST_ARGS"))); status != 0 {
+			return fmt.Errorf("status %d", status)
+		}
+		return nil
+	}})
+}
+
+// Args is what to give a rank's environment so that the program has arguments.
+func Args(args string) string { return "WEFT_TEST_ARGS=" + args }
+
+// Runs makes short runs with 1, 2 and 3 ranks, by weft run and by mpirun, and
+// checks what they write.
+func Runs(t *testing.T, name, algorithm, args string) {
+	for _, launcher := range []string{"weft run", "mpirun"} {
+		for n := 1; n <= 3; n++ {
+			t.Run(fmt.Sprintf("%s %d", launcher, n), func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "out.jsonl")
+				env := Args("-warm -n 6 -b 8 -e 40K -f 70 " + args + " -json " + file)
+				var j *ranktest.Job
+				if launcher == "mpirun" {
+					j = ranktest.Mpirun(t, n, name, nil, env)
+				} else {
+					j = ranktest.Start(t, n, name, env)
+				}
+				j.Succeed(t, 2*time.Minute)
+				require.Contains(t, j.Ranks[0].Output(), "# Out of bounds values : 0 OK")
+				lines, err := record.ReadFile(file)
+				require.NoError(t, err)
+				require.NotEmpty(t, lines)
+				for _, l := range lines {
+					require.Equal(t, n, l.Ranks)
+					require.Positive(t, l.P50US)
+					require.NotNil(t, l.Wrong)
+					require.Zero(t, *l.Wrong)
+					require.NotEmpty(t, l.Algo)
+					if algorithm != "" && l.Coll == "allreduce" {
+						require.Equal(t, algorithm, l.Algo)
+					}
+					require.Equal(t, n > 1 && l.Coll != "barrier", l.BusBW != nil, "busbw means nothing with one rank")
+				}
+			})
+		}
+	}
+}
