@@ -236,3 +236,41 @@ func TestLastWords(t *testing.T) {
 		}
 	}
 }
+
+// closeRaceProgram closes communicators while another goroutine calls on them:
+// their memory is unmapped then.
+func closeRaceProgram() error {
+	ctx := context.Background()
+	c, err := comm.Init(ctx)
+	if err != nil {
+		return err
+	}
+	for range 200 {
+		d, err := c.Dup(ctx)
+		if err != nil {
+			return err
+		}
+		done := make(chan error)
+		go func() {
+			var err error
+			for err == nil || errors.Is(err, comm.ErrConcurrent) {
+				err = Broadcast(ctx, d, make([]int8, 8), 0)
+			}
+			done <- err
+		}()
+		if c.Rank() == 0 {
+			time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)
+		}
+		if err := d.Close(); err != nil && !errors.Is(err, comm.ErrMismatch) {
+			return err
+		}
+		if err := <-done; !errors.Is(err, comm.ErrClosed) && !errors.Is(err, comm.ErrAborted) {
+			return err
+		}
+	}
+	return c.Close()
+}
+
+func TestCloseRace(t *testing.T) {
+	ranktest.Start(t, 2, "closerace").Succeed(t, time.Minute)
+}

@@ -48,13 +48,7 @@ func (c *Communicator) abort(e *AbortError) error {
 	}
 	// The others are told first: whoever sees the stop may close the communicator
 	// at once, and that message must not overtake this one.
-	data := e.encode()
-	for r := range c.members {
-		if r != c.rank {
-			// A peer that can't be told notices that by itself.
-			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: data})
-		}
-	}
+	c.passOn(e) // a peer that can't be told notices that by itself
 	// The process may end right after this: what is said by then should be heard.
 	if f, ok := c.world.ch.(bootstrap.Flusher); ok {
 		f.Flush(flushTime)
@@ -64,6 +58,21 @@ func (c *Communicator) abort(e *AbortError) error {
 	}
 	c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
 	return e
+}
+
+// passOn tells the others why this rank leaves, if cause is an abort: the word
+// of whoever ended the communicator may still be on its way to them.
+func (c *Communicator) passOn(cause error) {
+	var e *AbortError
+	if !errors.As(cause, &e) {
+		return
+	}
+	data := e.encode()
+	for r := range c.members {
+		if r != c.rank {
+			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: data})
+		}
+	}
 }
 
 // onAbort takes a peer's abort. It is not passed on: its origin told everybody.

@@ -151,12 +151,18 @@ func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, 
 	if ctx == nil {
 		return nil, c.refuse(call, fmt.Errorf("%w: nil context", ErrArgument))
 	}
-	if err := c.stop.Err(); err != nil {
-		return nil, c.refuse(call, err)
-	}
 	s := callState(c.state.Load())
 	if s.running() || !c.state.CompareAndSwap(uint64(s), uint64(s+2|1)) {
 		return nil, c.refuse(call, ErrConcurrent)
+	}
+	// Only now: Close stops first and looks for a running call then, so that one of
+	// the two sees the other, and no call begins on memory that is given back.
+	if err := c.stop.Err(); err != nil {
+		c.state.Store(uint64(s))
+		if c.leavers.Load() {
+			c.endLeave()
+		}
+		return nil, c.refuse(call, err)
 	}
 	seq := (s + 2).seq()
 	a, b := call.pack(seq)

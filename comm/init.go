@@ -119,7 +119,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		return c, nil
 	}
 	var abort *AbortError
-	if errors.As(err, &abort) && (abort.Reason == ReasonAbort || abort.Seq != 0) {
+	if c.engine != nil && errors.As(err, &abort) && (abort.Reason == ReasonAbort || abort.Seq != 0) {
 		return c, nil // a rank that has it already, and so knows that all do, ended it
 	}
 	// The others wait for this rank: whatever it was, it ends the communicator.
@@ -133,6 +133,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	default:
 		c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
 	}
+	c.passOn(c.stop.Err())
 	w.unregister(c)
 	c.xchg.drop()
 	if c.engine != nil {

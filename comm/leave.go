@@ -171,15 +171,11 @@ func (c *Communicator) announceLeave(calls uint64, cause error) <-chan struct{} 
 		close(out)
 	}
 	l.mu.Unlock()
-	// Whoever learns of the leaving first should know why, if there is a reason:
-	// the word of whoever ended the communicator may still be on its way.
+	c.passOn(cause)
 	last := c.encodeCalls()
 	for r := range c.members {
 		if r == c.rank {
 			continue
-		}
-		if broken {
-			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: abort.encode()})
 		}
 		if c.send(r, bootstrap.Message{Kind: msgLeave, Seq: calls, Data: last}) != nil {
 			c.onLeft(r)
