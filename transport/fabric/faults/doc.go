@@ -31,8 +31,9 @@
 //
 // Each field stands at most once, in any order, and none must; there are no
 // spaces. Numbers are decimal digits, below 2⁶⁴; ranks are numbers below 2³¹; a
-// decimal is as in 0.01 or 1e-4. An element that stands twice in a list counts
-// once. The empty plan injects nothing.
+// decimal is a number in C's decimal notation, such as 0.01 or 1e-4, and stands
+// for the nearest double. An element that stands twice in a list counts once. The
+// empty plan injects nothing.
 //
 //	field  default     meaning
 //	seed   0           what all decisions are drawn from

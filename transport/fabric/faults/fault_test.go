@@ -115,3 +115,12 @@ func TestLateness(t *testing.T) {
 		near(t, beyond, n, 1/math.Sqrt(float64(steps)), "%d steps or more", steps)
 	}
 }
+
+// TestLatest takes the fault whose first piece draws the smallest word, 0: late
+// beyond all numbers is the largest number, and not never.
+func TestLatest(t *testing.T) {
+	var five uint64 = 5
+	f := Fault{Late, -(five * 0x9e3779b97f4a7c15)} // wraps
+	require.Zero(t, splitMix(f.Seed, 4))
+	require.Equal(t, Never-1, f.When(0, 1))
+}
