@@ -47,7 +47,7 @@ func TestBuildRefuses(t *testing.T) {
 func TestLookup(t *testing.T) {
 	require.Nil(t, Algorithms(0))
 	require.Nil(t, Algorithms(200))
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		names := Algorithms(c)
 		require.Equal(t, names, Algorithms(c))
 		sorted := slices.Sorted(slices.Values(names))
@@ -57,7 +57,7 @@ func TestLookup(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, c, a.Collective)
 			require.NotEmpty(t, a.Source)
-			require.Equal(t, c == AllReduce || c == Reduce, a.Order != "", name)
+			require.Equal(t, c.reduces(), a.Order != "", name)
 		}
 		_, ok := Lookup(c, "magic")
 		require.False(t, ok)
@@ -67,7 +67,7 @@ func TestLookup(t *testing.T) {
 // TestPure: equal arguments give equal schedules, and the rank is all that
 // differs.
 func TestPure(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			s := Shape{Collective: c, Ranks: 6, Count: 50, ElemBytes: 2, MessageBytes: 32, Cells: 3}
 			if c == Barrier {
@@ -80,7 +80,7 @@ func TestPure(t *testing.T) {
 
 // TestMulticast: an algorithm says so if and only if it uses multicast memory.
 func TestMulticast(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			a, _ := Lookup(c, name)
 			s := Shape{Collective: c, Ranks: 4, Count: 9, ElemBytes: 2, MessageBytes: 32, Cells: 3}
@@ -99,7 +99,7 @@ func TestMulticast(t *testing.T) {
 
 // TestClaimsAreTight: where all shares are equal, bounds are reached.
 func TestClaimsAreTight(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for n := 2; n <= 17; n++ {
 				s := Shape{Collective: c, Ranks: n, Count: 16 * n, ElemBytes: 4, MessageBytes: 1 << 16, Cells: 4}

@@ -114,14 +114,14 @@ func TestRandomMutations(t *testing.T) {
 	kinds := map[string]int{}
 	moved, caught := 0, 0 // the numbers see most of what is refused, too
 	rng := rand.New(rand.NewPCG(3, 14))
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for _, n := range []int{2, 3, 4, 6} {
 				s := Shape{Collective: c, Ranks: n, Count: 13, ElemBytes: 4, MessageBytes: 16, Cells: 2}
 				if c == Barrier {
 					s.Count = 0
 				}
-				if s.rooted() {
+				if s.Collective.rooted() {
 					s.Root = n - 1
 				}
 				good := all(t, name, s)
@@ -185,7 +185,7 @@ func TestRandomMutations(t *testing.T) {
 // TestConcrete executes schedules with numbers in random interleavings, some
 // ranks in place and others not.
 func TestConcrete(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for n := 1; n <= 9; n++ {
 				for seed := range uint64(6) {
@@ -193,7 +193,7 @@ func TestConcrete(t *testing.T) {
 					if c == Barrier {
 						s.Count = 0
 					}
-					if s.rooted() {
+					if s.Collective.rooted() {
 						s.Root = int(seed) % n
 					}
 					x := all(t, name, s)
@@ -213,7 +213,7 @@ func TestSequences(t *testing.T) {
 		cells := 1 + rng.IntN(4)
 		var calls [][]*Schedule
 		for range 6 {
-			c := allCollectives[rng.IntN(len(allCollectives))]
+			c := Collectives()[rng.IntN(len(Collectives()))]
 			name := Algorithms(c)[rng.IntN(len(Algorithms(c)))]
 			if rng.IntN(2) == 0 { // replicas are where calls can meet
 				c, name = []Collective{AllReduce, Broadcast}[rng.IntN(2)], "multimem"
@@ -222,7 +222,7 @@ func TestSequences(t *testing.T) {
 			if c == Barrier {
 				s.Count = 0
 			}
-			if s.rooted() {
+			if s.Collective.rooted() {
 				s.Root = rng.IntN(n)
 			}
 			calls = append(calls, all(t, name, s))

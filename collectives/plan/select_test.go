@@ -28,7 +28,7 @@ func TestTableHasNoHole(t *testing.T) {
 	}
 	spec, err := ParseSpec("ring") // nothing that all have
 	require.NoError(t, err)
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, n := range ranks {
 			options := []TableOptions{{}, {Multicast: true, Topology: Spread(n, 2)}, {Spec: spec}}
 			if n > 9 {
@@ -100,7 +100,7 @@ func TestTableChoosesTheFastest(t *testing.T) {
 		t.Skip("nothing happens at the same time")
 	}
 	m := DefaultModel()
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, n := range []int{2, 4, 7} {
 			s := tableShape(c, n)
 			table, err := NewTable(m, s, TableOptions{})
@@ -282,7 +282,7 @@ func FuzzParseSpec(f *testing.F) {
 		again, err := ParseSpec(s.String())
 		require.NoError(t, err, s.String())
 		require.Equal(t, s, again)
-		for _, c := range collectives() {
+		for _, c := range Collectives() {
 			names, err := s.choose(c, Algorithms(c))
 			require.NoError(t, err)
 			require.NotEmpty(t, names)
@@ -312,7 +312,7 @@ func TestSpecNames(t *testing.T) {
 	} {
 		s, err := ParseSpec(text)
 		require.NoError(t, err)
-		for _, c := range collectives() {
+		for _, c := range Collectives() {
 			require.Equal(t, slices.Contains(want, c), s.Names(c, true), "%q, %v", text, c)
 		}
 	}
