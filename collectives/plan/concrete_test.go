@@ -151,6 +151,7 @@ func (w *world) advance(r int) bool {
 	steps := w.now(r).Steps
 	if c.step == len(steps) {
 		w.check(r)
+		w.kept(r)
 		c.call, c.step = c.call+1, 0
 		if c.call < len(w.calls) {
 			w.begin(r)
@@ -237,6 +238,18 @@ func (w *world) check(r int) {
 		}
 		if got != want {
 			panic(fmt.Sprintf("rank %d has %d in recv[%d], not %d", r, got, i, want))
+		}
+	}
+}
+
+// kept checks that nothing of Send but the result was written to.
+func (w *world) kept(r int) {
+	c, s := w.ranks[r], w.now(r).Shape
+	shared := w.inPlace[r] && len(c.recv) > 0
+	for i, got := range c.send {
+		result := shared && (len(c.send) <= len(c.recv) || i/s.Count == r)
+		if !result && got != contribution(c.call, r, i) {
+			panic(fmt.Sprintf("rank %d has changed send[%d]", r, i))
 		}
 	}
 }

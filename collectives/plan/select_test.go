@@ -301,6 +301,41 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
+// What reduces keeps rank order unless an algorithm is asked for by name, or all
+// that keep it are excluded.
+func TestSpecOptions(t *testing.T) {
+	for _, c := range Collectives() {
+		var ordered, others []string
+		for _, name := range Algorithms(c) {
+			if a, _ := Lookup(c, name); a.RankOrder {
+				ordered = append(ordered, name)
+			} else {
+				others = append(others, name)
+			}
+		}
+		chosen := func(text string) []string {
+			s, err := ParseSpec(text)
+			require.NoError(t, err)
+			o := s.Options(c, true)
+			names, err := o.candidates(c)
+			require.NoError(t, err)
+			return names
+		}
+		if !c.reduces() {
+			require.Empty(t, ordered, c)
+			require.Equal(t, others, chosen(""), c)
+			continue
+		}
+		require.NotEmpty(t, ordered, c)
+		require.Equal(t, ordered, chosen(""), c)
+		require.Equal(t, ordered, chosen("^"+others[0]), c)
+		require.Equal(t, others, chosen(fmt.Sprintf("%v:^%s", c, strings.Join(ordered, ","))), c)
+		for _, name := range others {
+			require.Equal(t, []string{name}, chosen(fmt.Sprintf("%v:%s", c, name)))
+		}
+	}
+}
+
 func TestSpecNames(t *testing.T) {
 	s, err := ParseSpec("allreduce:multimem;broadcast:multimem,tree")
 	require.NoError(t, err)
