@@ -242,15 +242,25 @@ var structs = [...]struct {
 }
 
 // typeOfNamed is TypeOf for a type named outside the universe block, or for a
-// struct without a name.
+// struct.
 func typeOfNamed(t reflect.Type) Type {
-	if t.Kind() != reflect.Struct {
-		return kinds[t.Kind()]
-	}
-	for _, s := range structs {
-		if t.ConvertibleTo(s.like) {
-			return s.typ
+	typ, _ := TypeFor(t) // the constraint has no others
+	return typ
+}
+
+// TypeFor returns the run-time type of a Go type, as [TypeOf] does, and whether
+// it is one of [Number].
+func TypeFor(t reflect.Type) (Type, bool) {
+	if t.Kind() == reflect.Struct {
+		for _, s := range structs {
+			if t.ConvertibleTo(s.like) {
+				return s.typ, true
+			}
 		}
+		return TypeInvalid, false
 	}
-	return TypeInvalid // not reached: the constraint has no other struct
+	if int(t.Kind()) >= len(kinds) {
+		return TypeInvalid, false
+	}
+	return kinds[t.Kind()], kinds[t.Kind()] != TypeInvalid
 }

@@ -53,6 +53,7 @@ type outLane struct {
 	next   uint64 // epoch of the next message
 	credit uint64 // epochs that the peer has finished, as last seen
 	part   uint32 // messages of this call
+	salt   uint32 // see Engine.Salt
 }
 
 // inLane is the receiving end of the lane from one peer.
@@ -61,6 +62,7 @@ type inLane struct {
 	released uint64   // epochs credited to the peer
 	targets  []uint64 // of each cell's counter, once the messages up to next are there
 	part     uint32
+	salt     uint32
 	want     Tag // of the message that Recv waits for
 }
 
@@ -213,9 +215,15 @@ func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, s
 	e.wait.ctx, e.wait.timeout, e.wait.deadline = ctx, timeout, time.Time{}
 	e.seq, e.signature = uint32(seq), signature
 	for i := range e.out {
-		e.out[i].part = 0
-		e.in[i].part = 0
+		e.out[i].part, e.out[i].salt = 0, 0
+		e.in[i].part, e.in[i].salt = 0, 0
 	}
+}
+
+// Salt adds to the signature of this call's messages to and from a peer what
+// only the two of them must agree on. It comes before the first of them.
+func (e *Engine) Salt(peer int, out, in uint32) {
+	e.out[peer].salt, e.in[peer].salt = out, in
 }
 
 // Send sends data, at most MessageBytes, to a peer as its next message. It
@@ -236,7 +244,7 @@ func (e *Engine) Send(peer int, data []byte) error {
 		}
 		lane.credit = credit
 	}
-	tag := Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(len(data)), Part: lane.part}
+	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: lane.part}
 	tag.put(e.stage)
 	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.lanes.slot(e.rank, cell)}
 	if err := e.put(peer, at, e.lanes.counter(e.rank, cell), tagBytes, data, lane.next); err != nil {
@@ -269,7 +277,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	lane := &e.in[peer]
 	cell := int(lane.next % uint64(e.lanes.cells))
 	target := lane.targets[cell] + messageBytes(n)
-	lane.want = Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(n), Part: lane.part}
+	lane.want = Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(n), Part: lane.part}
 	got, err := e.wait.until(e.lanes.counter(peer, cell), target, peer)
 	if err != nil {
 		return nil, err
