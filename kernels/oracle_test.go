@@ -588,13 +588,13 @@ func edges(t kernels.Type) (all []element) {
 		return all
 	}
 	r := rand.New(rand.NewPCG(seed, uint64(t)))
+	others, each := special[ps[1]], 1
+	if isPair(t) {
+		others, each = others[:5], 2 // so that values meet again, at this index and at others
+	}
 	for _, x := range special[ps[0]] {
-		for range 2 {
-			other := special[ps[1]]
-			if isPair(t) {
-				other = other[:5] // values often meet again at the same index
-			}
-			all = append(all, element{x, other[r.IntN(len(other))]})
+		for range each {
+			all = append(all, element{x, others[r.IntN(len(others))]})
 		}
 	}
 	return all

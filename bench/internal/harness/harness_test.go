@@ -170,6 +170,9 @@ func TestFlags(t *testing.T) {
 			require.True(t, c.warm)
 		}, ""},
 		{"-b 64M", func(t *testing.T, c config) { require.Equal(t, []int64{64 << 20}, c.sizes.all()) }, ""},
+		{"-t float16,complex64", nil, `type "complex64"`},
+		{"-t invalid", nil, `type "invalid"`},
+		{"-o sum,bitand", nil, `operator "bitand"`},
 		{"-b 8 -e 4", nil, "-e 4 is less"},
 		{"-b 0", nil, "at least 1"},
 		{"-b x", nil, "size"},
