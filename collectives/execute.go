@@ -77,10 +77,6 @@ func (x *execution) run(s *plan.Schedule) error {
 		var err error
 		switch st.Kind {
 		case plan.Copy:
-			if s.Shape.Ranks == 1 && x.op != kernels.Sum { // logical operators make 0 or 1 even of one source
-				err = x.combine(st, 1, size)
-				break
-			}
 			copy(x.bytes(st.Dst, size), x.bytes(st.Srcs[0], size))
 		case plan.Put:
 			err = x.lanes.Send(st.Peer, x.bytes(st.Srcs[0], size))

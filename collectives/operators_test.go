@@ -40,7 +40,8 @@ func TestOperators(t *testing.T) {
 				}
 				require.NoError(t, kernels.Reduce(want, srcs, typ, op))
 				for _, err := range each(cs, func(c *comm.Communicator) error {
-					return allReduce(ctx, c, typ, dsts[c.Rank()], srcs[c.Rank()], op)
+					o := allReduce(c, element{t: typ, size: typ.Size()}, dsts[c.Rank()], srcs[c.Rank()], operator{op: op})
+					return o.run(ctx)
 				}) {
 					require.NoError(t, err, name)
 				}
@@ -49,7 +50,8 @@ func TestOperators(t *testing.T) {
 				}
 				clear(dsts[n-1])
 				for _, err := range each(cs, func(c *comm.Communicator) error {
-					return reduce(ctx, c, typ, dsts[c.Rank()], srcs[c.Rank()], op, n-1)
+					o := reduce(c, element{t: typ, size: typ.Size()}, dsts[c.Rank()], srcs[c.Rank()], operator{op: op}, n-1)
+					return o.run(ctx)
 				}) {
 					require.NoError(t, err, name)
 				}
