@@ -6,13 +6,14 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
-	"github.com/weft-go/weft/kernels"
 )
 
 // plannedAs is what schedules call a collective.
 var plannedAs = map[comm.Collective]plan.Collective{
 	comm.OpAllReduce: plan.AllReduce, comm.OpReduce: plan.Reduce, comm.OpBroadcast: plan.Broadcast,
 	comm.OpAllGather: plan.AllGather, comm.OpAllToAll: plan.AllToAll, comm.OpBarrier: plan.Barrier,
+	comm.OpReduceScatterBlock: plan.ReduceScatter, comm.OpGather: plan.Gather, comm.OpScatter: plan.Scatter,
+	comm.OpScan: plan.Scan, comm.OpExscan: plan.Exscan,
 }
 
 // Algorithm returns the name of the algorithm that does a call on a
@@ -33,7 +34,7 @@ func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
 		return "", refuse(c, call, err)
 	}
 	shape := plan.Shape{
-		Collective: k, Ranks: layout.Ranks, Count: call.Count, ElemBytes: elemBytes(call), Root: call.Root,
+		Collective: k, Ranks: layout.Ranks, Count: units(call, call.Count), ElemBytes: unitBytes(call), Root: call.Root,
 		MessageBytes: layout.MessageBytes(), Cells: layout.Cells,
 	}
 	if k == plan.AllToAll {
@@ -51,19 +52,12 @@ func checkCall(c *comm.Communicator, call comm.Call) error {
 	switch {
 	case call.Collective == comm.OpBarrier:
 		return nil
-	case !call.Type.Valid():
+	case !call.Type.Valid() && call.ElemBytes < 1:
 		return fmt.Errorf("%w: no element type", comm.ErrArgument)
-	case call.Count < 0 || call.Count > math.MaxInt/call.Type.Size()/c.Size():
+	case call.Count < 0 || call.Count > math.MaxInt/elemBytes(call)/c.Size():
 		return fmt.Errorf("%w: %d", ErrCount, call.Count)
+	case call.Reduces() && !call.Func && !call.Op.Supports(call.Type):
+		return fmt.Errorf("%w: %v of %v", ErrOperator, call.Op, call.Type)
 	}
-	return first(checkOp(call.Op), checkRoot(c, call.Root))
-}
-
-// elemBytes is the size of a call's elements; those of a Barrier, which has
-// none, have a byte.
-func elemBytes(call comm.Call) int {
-	if call.Type == kernels.TypeInvalid {
-		return 1
-	}
-	return call.Type.Size()
+	return checkRoot(c, call.Root)
 }

@@ -2,36 +2,43 @@ package collectives
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
-	"github.com/weft-go/weft/kernels"
 )
 
 // AllGather gathers src of every rank in dst on every rank, in rank order. src
 // has count elements, the same number on all ranks, and dst Size·count. src may
 // be this rank's block of dst, dst[Rank·count : (Rank+1)·count]. It blocks until
-// the result is there. Errors: [ErrCount], [ErrOverlap], and those of the package.
-func AllGather[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T) error {
-	return allGather(ctx, c, kernels.TypeOf[T](), kernels.Bytes(dst), kernels.Bytes(src))
+// the result is there. Errors: [ErrCount], [ErrOverlap], [ErrType], and those of
+// the package.
+func AllGather[T any](ctx context.Context, c *comm.Communicator, dst, src []T) error {
+	o := allGather(c, elementOf[T](), bytesOf(dst), bytesOf(src))
+	return o.run(ctx)
 }
 
-func allGather(ctx context.Context, c *comm.Communicator, t kernels.Type, dst, src []byte) error {
-	count := len(src) / t.Size()
-	call := comm.Call{Collective: comm.OpAllGather, Count: count, Type: t}
-	err := first(checkCommunicator(c), checkCount("dst", dst, t, c.Size()*count))
-	if err == nil {
-		own := dst[c.Rank()*len(src):][:len(src)]
-		if checkAlias(own, src) != nil || checkAlias(dst, src) != nil && !same(own, src) {
-			err = fmt.Errorf("%w: src may only be this rank's block of dst", ErrOverlap)
-		}
-	}
-	if err != nil {
-		return refuse(c, call, err)
-	}
-	return collective(ctx, c, plan.AllGather, call, count, dst, src)
+// StartAllGather starts an [AllGather] and does not block.
+func StartAllGather[T any](ctx context.Context, c *comm.Communicator, dst, src []T) *Request {
+	return start(ctx, allGather(c, elementOf[T](), bytesOf(dst), bytesOf(src)))
 }
 
-// same says whether two slices are the same memory.
-func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+// NewAllGather sets an [AllGather] up.
+func NewAllGather[T any](c *comm.Communicator, dst, src []T) (*Persistent, error) {
+	return newPersistent(allGather(c, elementOf[T](), bytesOf(dst), bytesOf(src)))
+}
+
+// AddAllGather adds an [AllGather] to a group.
+func AddAllGather[T any](g *GroupCalls, dst, src []T) {
+	g.add(allGather(g.comm(), elementOf[T](), bytesOf(dst), bytesOf(src)))
+}
+
+func allGather(c *comm.Communicator, e element, dst, src []byte) operation {
+	count := e.count(src)
+	o := operation{c: c, call: e.call(comm.OpAllGather, count), dst: dst, src: src}
+	o.err = first(checkCommunicator(c), e.err, checkCount("dst", dst, e, c.Size()*count))
+	if o.err == nil {
+		o.err = checkBlock("src", src, "dst", dst, c.Rank()*len(src))
+	}
+	o.byPlan(plan.AllGather, count)
+	return o
+}

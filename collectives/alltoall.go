@@ -2,30 +2,39 @@ package collectives
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
-	"github.com/weft-go/weft/kernels"
 )
 
 // AllToAll sends block p of src to rank p, where it becomes block Rank of dst.
 // src and dst have Size·count elements each, in Size blocks of count, the same on
 // all ranks; dst may be src. It blocks until the result is there. Errors:
-// [ErrCount], [ErrOverlap], and those of the package.
-func AllToAll[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T) error {
-	return allToAll(ctx, c, kernels.TypeOf[T](), kernels.Bytes(dst), kernels.Bytes(src))
+// [ErrCount], [ErrOverlap], [ErrType], and those of the package.
+func AllToAll[T any](ctx context.Context, c *comm.Communicator, dst, src []T) error {
+	o := allToAll(c, elementOf[T](), bytesOf(dst), bytesOf(src))
+	return o.run(ctx)
 }
 
-func allToAll(ctx context.Context, c *comm.Communicator, t kernels.Type, dst, src []byte) error {
-	total := len(src) / t.Size()
-	call := comm.Call{Collective: comm.OpAllToAll, Count: total, Type: t}
-	err := first(checkCommunicator(c), checkCount("dst", dst, t, total), checkAlias(dst, src))
-	if err == nil && total%c.Size() != 0 {
-		err = fmt.Errorf("%w: %d are not blocks for %d ranks", ErrCount, total, c.Size())
-	}
-	if err != nil {
-		return refuse(c, call, err)
-	}
-	return collective(ctx, c, plan.AllToAll, call, total/c.Size(), dst, src)
+// StartAllToAll starts an [AllToAll] and does not block.
+func StartAllToAll[T any](ctx context.Context, c *comm.Communicator, dst, src []T) *Request {
+	return start(ctx, allToAll(c, elementOf[T](), bytesOf(dst), bytesOf(src)))
+}
+
+// NewAllToAll sets an [AllToAll] up.
+func NewAllToAll[T any](c *comm.Communicator, dst, src []T) (*Persistent, error) {
+	return newPersistent(allToAll(c, elementOf[T](), bytesOf(dst), bytesOf(src)))
+}
+
+// AddAllToAll adds an [AllToAll] to a group.
+func AddAllToAll[T any](g *GroupCalls, dst, src []T) {
+	g.add(allToAll(g.comm(), elementOf[T](), bytesOf(dst), bytesOf(src)))
+}
+
+func allToAll(c *comm.Communicator, e element, dst, src []byte) operation {
+	total := e.count(src)
+	o := operation{c: c, call: e.call(comm.OpAllToAll, total), dst: dst, src: src}
+	o.err = first(checkCommunicator(c), e.err, checkCount("dst", dst, e, total), checkAlias(dst, src), checkBlocks(c, "src", total))
+	o.byPlan(plan.AllToAll, total/max(c.Size(), 1))
+	return o
 }

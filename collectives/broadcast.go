@@ -5,21 +5,37 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
-	"github.com/weft-go/weft/kernels"
 )
 
 // Broadcast copies the root's buf to buf on all ranks. buf has the same number
 // of elements everywhere. It blocks until this rank's part is done: on the root
-// that may be before the others have begun. Errors: [ErrRoot], and those of the
-// package.
-func Broadcast[T kernels.Number](ctx context.Context, c *comm.Communicator, buf []T, root int) error {
-	return broadcast(ctx, c, kernels.TypeOf[T](), kernels.Bytes(buf), root)
+// that may be before the others have begun. Errors: [ErrRoot], [ErrType], and
+// those of the package.
+func Broadcast[T any](ctx context.Context, c *comm.Communicator, buf []T, root int) error {
+	o := broadcast(c, elementOf[T](), bytesOf(buf), root)
+	return o.run(ctx)
 }
 
-func broadcast(ctx context.Context, c *comm.Communicator, t kernels.Type, buf []byte, root int) error {
-	call := comm.Call{Collective: comm.OpBroadcast, Count: len(buf) / t.Size(), Type: t, Root: root}
-	if err := first(checkCommunicator(c), checkRoot(c, root)); err != nil {
-		return refuse(c, call, err)
-	}
-	return collective(ctx, c, plan.Broadcast, call, call.Count, buf, nil)
+// StartBroadcast starts a [Broadcast] and does not block.
+func StartBroadcast[T any](ctx context.Context, c *comm.Communicator, buf []T, root int) *Request {
+	return start(ctx, broadcast(c, elementOf[T](), bytesOf(buf), root))
+}
+
+// NewBroadcast sets a [Broadcast] up.
+func NewBroadcast[T any](c *comm.Communicator, buf []T, root int) (*Persistent, error) {
+	return newPersistent(broadcast(c, elementOf[T](), bytesOf(buf), root))
+}
+
+// AddBroadcast adds a [Broadcast] to a group.
+func AddBroadcast[T any](g *GroupCalls, buf []T, root int) {
+	g.add(broadcast(g.comm(), elementOf[T](), bytesOf(buf), root))
+}
+
+func broadcast(c *comm.Communicator, e element, buf []byte, root int) operation {
+	count := e.count(buf)
+	o := operation{c: c, call: e.call(comm.OpBroadcast, count), dst: buf}
+	o.call.Root = root
+	o.err = first(checkCommunicator(c), e.err, checkRoot(c, root))
+	o.byPlan(plan.Broadcast, count)
+	return o
 }

@@ -24,6 +24,7 @@ type chooser struct {
 type tableKey struct {
 	shape plan.Shape // without a count and a root
 	pull  bool       // the reduction is one that multicast memory can do
+	order bool       // the operator needs rank order
 }
 
 // chooserOf returns the chooser of a communicator's job.
@@ -48,18 +49,24 @@ func chooserOf(c *comm.Communicator) (*chooser, error) {
 func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	bytes := shape.Count * shape.ElemBytes
 	shape.Count, shape.Root = 0, 0
-	key := tableKey{shape: shape, pull: true}
+	key := tableKey{shape: shape, pull: true, order: call.Func}
 	if shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce {
 		_, _, key.pull = pullOp(call.Type, call.Op)
+		key.pull = key.pull && !call.Func
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	t, ok := ch.tables[key]
 	if !ok {
 		multicast := ch.multicast && key.pull
+		options := ch.spec.Options(shape.Collective, multicast)
+		if key.order {
+			options.Allow = func(a plan.Algorithm) bool { return a.RankOrder }
+		}
 		var err error
-		if t, err = plan.NewTable(ch.model, shape, ch.spec.Options(shape.Collective, multicast)); err != nil && !multicast {
-			// Multicast memory was asked for, and isn't there or can't do this reduction.
+		if t, err = plan.NewTable(ch.model, shape, options); err != nil && !multicast {
+			// What was asked for can't do this reduction: it needs multicast memory, or
+			// loses the order.
 			t, err = plan.NewTable(ch.model, shape, plan.Spec{}.Options(shape.Collective, false))
 		}
 		if err != nil {
@@ -73,7 +80,7 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 // shapeOf is the shape of a call on an engine.
 func shapeOf(e *progress.Engine, k plan.Collective, call comm.Call, count int) plan.Shape {
 	return plan.Shape{
-		Collective: k, Ranks: e.Ranks(), Count: count, ElemBytes: elemBytes(call), Root: call.Root,
+		Collective: k, Ranks: e.Ranks(), Count: count, ElemBytes: unitBytes(call), Root: call.Root,
 		MessageBytes: e.MessageBytes(), Cells: e.Cells(),
 	}
 }

@@ -1,18 +1,35 @@
-// Package collectives has the collective operations of a
-// [comm.Communicator]: AllReduce, Reduce, Broadcast, AllGather, AllToAll and
-// Barrier.
+// Package collectives has the operations of a [comm.Communicator]: AllReduce,
+// Reduce, ReduceScatter, Scan, Exscan; Broadcast, Gather, Scatter, AllGather,
+// AllToAll and their V forms with blocks of different length; Barrier; Send and Recv.
 //
 // # Calling
 //
 // Every rank of the communicator calls the same operation with matching
-// arguments; the calls block. Counts are in elements. Element types are those of
-// [kernels.Number], named types included. An operation that has returned nil has
-// its result in dst, and has no use for src any more.
+// arguments. Counts are in elements. What is reduced are [kernels.Number]s, named
+// types included; what is only moved may be of any type without pointers, structs for
+// one, and travels as it lies in memory. An operation that has returned nil has its
+// result in dst, and has no use for src any more.
 //
-// dst may be src, exactly: the operation is then in place. A dst that overlaps
-// src in any other way is [ErrOverlap]. Empty slices are legal everywhere.
+// dst may be src, exactly: the operation is then in place. Where dst and src
+// differ in length, the shorter may be this rank's block of the longer. A dst that
+// overlaps src in any other way is [ErrOverlap]. Empty slices are legal everywhere.
+// In V forms blocks lie one after the other, in rank order.
 //
-// Calls on one communicator must not overlap in time
+// # Forms
+//
+// Every operation comes in these forms, which give the same bits:
+//
+//   - AllReduce blocks until it is done.
+//   - StartAllReduce returns a [Request] at once. Calls that were started on one
+//     communicator run in the order of their start, while the program computes. A
+//     blocking call runs after those that were started before.
+//   - NewAllReduce returns a [Persistent], to be run many times on the same slices.
+//   - AddAllReduce adds the call to a [Group], which makes many small calls with few
+//     messages. [AllReduceMany] is a group of AllReduces.
+//
+// Blocking and persistent calls allocate nothing once they have been made before.
+//
+// Blocking calls on one communicator must not overlap in time
 // ([comm.ErrConcurrent]); different communicators are independent.
 //
 // # Order of reduction
@@ -23,16 +40,27 @@
 // also fixed and the same on all ranks, run only if [comm.WithAlgorithm] asks for
 // them; package plan has them all.
 //
+// # Operators of the program's
+//
+// AllReduceFunc and the other …Func forms take a function f(acc, x) for an
+// operator, on elements of any type without pointers: it sets each acc[i] to
+// acc[i] op x[i]. The operator must be associative. It need not commute: acc has the
+// contributions of lower ranks than x. f must do the same on all ranks, must not
+// keep its arguments, and makes no calls on the communicator. An element must fit a
+// message (see [comm.Communicator.Lanes]).
+//
 // # Errors
 //
 // All errors are [comm.OpError] and name the rank, the call and its number.
 // Arguments that are wrong on their own ([ErrCount], [ErrOverlap], [ErrRoot],
-// [ErrOperator], [comm.ErrNil], [comm.ErrArgument]) and calls at the wrong time
-// ([comm.ErrConcurrent]) are refused before anything happens, and the communicator
-// stays usable. Any other error ends the communicator on all ranks: see
+// [ErrOperator], [ErrType], [comm.ErrNil], [comm.ErrArgument]) and calls at the wrong
+// time ([comm.ErrConcurrent]) are refused before anything happens, and the
+// communicator stays usable. Any other error ends the communicator on all ranks: see
 // [comm.AbortError]. src is then as it was unless it is dst; dst is undefined.
 //
 // A call ends with its context, also if that is done before, or after the communicator's timeout if the
 // context has no deadline. Ranks that call different operations, or one with
-// different counts, types, operators or roots, get [comm.ErrMismatch].
+// different counts, types, operators or roots, get [comm.ErrMismatch]: the check
+// travels with the data. A rank that did not have to wait for the others (a root that
+// sends, a call without elements) gets it from its next call, or from Close.
 package collectives

@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/weft-go/weft/comm"
-	"github.com/weft-go/weft/kernels"
 )
 
 var (
@@ -16,8 +15,10 @@ var (
 	ErrOverlap = errors.New("dst and src overlap")
 	// ErrRoot: the root is not a rank.
 	ErrRoot = errors.New("root out of range")
-	// ErrOperator: no such reduction operator.
-	ErrOperator = errors.New("unknown operator")
+	// ErrOperator: no such reduction operator, or not for these elements.
+	ErrOperator = errors.New("no such operator")
+	// ErrType: elements of this type can't be in a call.
+	ErrType = errors.New("not a type of elements")
 )
 
 // refuse returns the error of a call with wrong arguments.
@@ -42,13 +43,6 @@ func checkCommunicator(c *comm.Communicator) error {
 	return nil
 }
 
-func checkOp(op kernels.Op) error {
-	if !op.Valid() {
-		return fmt.Errorf("%w: %v", ErrOperator, op)
-	}
-	return nil
-}
-
 func checkRoot(c *comm.Communicator, root int) error {
 	if c != nil && (root < 0 || root >= c.Size()) {
 		return fmt.Errorf("%w: %d of %d ranks", ErrRoot, root, c.Size())
@@ -57,21 +51,56 @@ func checkRoot(c *comm.Communicator, root int) error {
 }
 
 // checkCount checks the number of elements of a slice given in bytes.
-func checkCount(name string, b []byte, t kernels.Type, want int) error {
-	if got := len(b) / t.Size(); got != want {
+func checkCount(name string, b []byte, e element, want int) error {
+	if got := e.count(b); got != want {
 		return fmt.Errorf("%w: %s has %d, not %d", ErrCount, name, got, want)
 	}
 	return nil
 }
 
-// checkAlias allows slices that share nothing, or that are the same.
-func checkAlias(dst, src []byte) error {
-	if len(dst) == 0 || len(src) == 0 {
+// checkBlocks checks that a number of elements is one of equal blocks.
+func checkBlocks(c *comm.Communicator, name string, total int) error {
+	if c != nil && total%c.Size() != 0 {
+		return fmt.Errorf("%w: %s has %d, which are not blocks for %d ranks", ErrCount, name, total, c.Size())
+	}
+	return nil
+}
+
+// checkBlock allows a part that shares nothing with the whole, or is the block
+// of it that begins at byte at.
+func checkBlock(partName string, part []byte, wholeName string, whole []byte, at int) error {
+	if same(part, within(whole, at, len(part))) || apart(part, whole) {
 		return nil
 	}
-	d, s := uintptr(unsafe.Pointer(unsafe.SliceData(dst))), uintptr(unsafe.Pointer(unsafe.SliceData(src)))
-	if d == s && len(dst) == len(src) || d+uintptr(len(dst)) <= s || s+uintptr(len(src)) <= d {
+	return fmt.Errorf("%w: %s may only be this rank's block of %s", ErrOverlap, partName, wholeName)
+}
+
+// checkAlias allows slices that share nothing, or that are the same.
+func checkAlias(dst, src []byte) error {
+	if same(dst, src) || apart(dst, src) {
 		return nil
 	}
 	return ErrOverlap
+}
+
+// same says whether two slices are the same memory.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// within returns n bytes of b from at on, or nil if it hasn't so many.
+func within(b []byte, at, n int) []byte {
+	if at > len(b) || n > len(b)-at {
+		return nil
+	}
+	return b[at:][:n]
+}
+
+// apart says whether two slices share nothing.
+func apart(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return true
+	}
+	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return x+uintptr(len(a)) <= y || y+uintptr(len(b)) <= x
 }

@@ -23,12 +23,15 @@ type lanes interface {
 // execution is the memory that a schedule runs on.
 type execution struct {
 	lanes lanes
-	t     kernels.Type
+	t     kernels.Type // of elements that are reduced by package kernels
 	op    kernels.Op
+	f     folder                 // the operator, if it is a function
+	size  int                    // of an element, in bytes
 	bufs  [plan.Multi + 1][]byte // by plan.Buffer; Inbox is per peer
 	window
 	inbox [][]byte // the current message of each peer
 	srcs  [][]byte // room for the sources of one step
+	acc   []byte   // room for what a function makes
 }
 
 // A window is the part of a call that one schedule of several moves: count
@@ -68,7 +71,7 @@ func (w *window) check(s *plan.Schedule) error {
 
 // run does the steps of a schedule, one after the other.
 func (x *execution) run(s *plan.Schedule) error {
-	size := x.t.Size()
+	size := x.size
 	for i := range s.Steps {
 		st := &s.Steps[i]
 		var err error
@@ -122,14 +125,42 @@ func (x *execution) combine(st *plan.Step, ranks, size int) error {
 		srcs = append(srcs, x.bytes(r, size))
 	}
 	x.srcs = srcs
-	dst := x.bytes(st.Dst, size)
+	return x.reduce(x.bytes(st.Dst, size), srcs, st.Complete, ranks)
+}
+
+// reduce combines sources in dst, which may be one of them. complete says that
+// they have the contributions of all ranks.
+func (x *execution) reduce(dst []byte, srcs [][]byte, complete bool, ranks int) error {
 	switch {
+	case x.f != nil:
+		x.foldAll(dst, srcs)
+		return nil
 	case x.op != kernels.Avg:
 		return kernels.Reduce(dst, srcs, x.t, x.op)
-	case st.Complete:
+	case complete:
 		return kernels.Average(dst, srcs, x.t, ranks)
 	}
 	return kernels.Reduce(dst, srcs, x.t, kernels.Sum)
+}
+
+// foldAll reduces by a function.
+func (x *execution) foldAll(dst []byte, srcs [][]byte) {
+	if len(dst) == 0 {
+		return
+	}
+	acc := dst
+	if slices.ContainsFunc(srcs[1:], func(src []byte) bool { return same(src, dst) }) {
+		acc = grown(&x.acc, len(dst)) // what dst holds is still needed
+	}
+	if !same(acc, srcs[0]) {
+		copy(acc, srcs[0])
+	}
+	for _, src := range srcs[1:] {
+		x.f.fold(acc, src)
+	}
+	if !same(acc, dst) {
+		copy(dst, acc)
+	}
 }
 
 func (x *execution) pullReduce(st *plan.Step, ranks, size int) error {

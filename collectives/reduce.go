@@ -15,18 +15,56 @@ import (
 // the root has begun. Errors: [ErrCount], [ErrOverlap], [ErrOperator], [ErrRoot],
 // and those of the package.
 func Reduce[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op, root int) error {
-	return reduce(ctx, c, kernels.TypeOf[T](), kernels.Bytes(dst), kernels.Bytes(src), op, root)
+	o := reduce(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op}, root)
+	return o.run(ctx)
 }
 
-func reduce(ctx context.Context, c *comm.Communicator, t kernels.Type, dst, src []byte, op kernels.Op, root int) error {
-	count := len(src) / t.Size()
-	call := comm.Call{Collective: comm.OpReduce, Count: count, Type: t, Op: op, Root: root}
-	err := first(checkCommunicator(c), checkOp(op), checkRoot(c, root))
-	if err == nil && c.Rank() == root {
-		err = first(checkCount("dst", dst, t, count), checkAlias(dst, src))
+// StartReduce starts a [Reduce] and does not block.
+func StartReduce[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op, root int) *Request {
+	return start(ctx, reduce(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op}, root))
+}
+
+// NewReduce sets a [Reduce] up.
+func NewReduce[T kernels.Number](c *comm.Communicator, dst, src []T, op kernels.Op, root int) (*Persistent, error) {
+	return newPersistent(reduce(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op}, root))
+}
+
+// AddReduce adds a [Reduce] to a group.
+func AddReduce[T kernels.Number](g *GroupCalls, dst, src []T, op kernels.Op, root int) {
+	g.add(reduce(g.comm(), numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op}, root))
+}
+
+// ReduceFunc is [Reduce] with an operator of the program's, see
+// [Package collectives].
+func ReduceFunc[T any](ctx context.Context, c *comm.Communicator, dst, src []T, f func(acc, x []T), root int) error {
+	o := reduce(c, elementOf[T](), bytesOf(dst), bytesOf(src), byFunc(f), root)
+	return o.run(ctx)
+}
+
+// StartReduceFunc starts a [ReduceFunc] and does not block; f is called on
+// another goroutine.
+func StartReduceFunc[T any](ctx context.Context, c *comm.Communicator, dst, src []T, f func(acc, x []T), root int) *Request {
+	return start(ctx, reduce(c, elementOf[T](), bytesOf(dst), bytesOf(src), byFunc(f), root))
+}
+
+// NewReduceFunc sets a [ReduceFunc] up.
+func NewReduceFunc[T any](c *comm.Communicator, dst, src []T, f func(acc, x []T), root int) (*Persistent, error) {
+	return newPersistent(reduce(c, elementOf[T](), bytesOf(dst), bytesOf(src), byFunc(f), root))
+}
+
+// AddReduceFunc adds a [ReduceFunc] to a group.
+func AddReduceFunc[T any](g *GroupCalls, dst, src []T, f func(acc, x []T), root int) {
+	g.add(reduce(g.comm(), elementOf[T](), bytesOf(dst), bytesOf(src), byFunc(f), root))
+}
+
+func reduce(c *comm.Communicator, e element, dst, src []byte, by operator, root int) operation {
+	count := e.count(src)
+	o := operation{c: c, call: e.reduction(comm.OpReduce, count, by), dst: dst, src: src, f: by.f}
+	o.call.Root = root
+	o.err = first(checkCommunicator(c), by.check(c, e), checkRoot(c, root))
+	if o.err == nil && c.Rank() == root {
+		o.err = first(checkCount("dst", dst, e, count), checkAlias(dst, src))
 	}
-	if err != nil {
-		return refuse(c, call, err)
-	}
-	return collective(ctx, c, plan.Reduce, call, count, dst, src)
+	o.byPlan(plan.Reduce, count)
+	return o
 }

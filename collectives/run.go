@@ -17,6 +17,8 @@ type runner struct {
 	chooser *chooser
 	x       execution
 	scratch []byte
+	landing []byte // where results are staged
+	flow    stream
 
 	ranks, messageBytes int
 	windowMessages      int // see the constant
@@ -51,20 +53,6 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	return r, nil
 }
 
-// collective begins a call, runs the schedules of its shape, and ends it. count
-// is as the plan counts it: of a block where there are blocks.
-func collective(ctx context.Context, c *comm.Communicator, k plan.Collective, call comm.Call, count int, dst, src []byte) error {
-	e, err := c.Begin(ctx, call)
-	if err != nil {
-		return err
-	}
-	r, err := runnerOf(c, e)
-	if err == nil {
-		err = r.run(ctx, k, call, count, dst, src)
-	}
-	return c.End(err)
-}
-
 // windowMessages bounds the messages that one schedule moves, so that it stays
 // within [plan.MaxSteps]: a larger call runs one schedule after the other.
 const windowMessages = 1 << 12
@@ -79,27 +67,74 @@ func (r *runner) windowElems(k plan.Collective, elemBytes int) int {
 	return max(r.messageBytes/elemBytes, 1) * max(messages, 1)
 }
 
-func (r *runner) run(ctx context.Context, k plan.Collective, call comm.Call, count int, dst, src []byte) error {
+// run does a call that has begun.
+func (r *runner) run(ctx context.Context, o *operation) error {
 	x := &r.x
-	x.t, x.op = call.Type, call.Op
-	if call.Type == kernels.TypeInvalid { // a Barrier
-		x.t = kernels.TypeUint8
-	}
-	x.bufs[plan.Send], x.bufs[plan.Recv] = src, dst
+	x.t, x.op, x.f, x.size = o.call.Type, o.call.Op, o.f, unitBytes(o.call)
 	x.window = window{}
+	dst := o.dst
+	if o.staged {
+		dst = grown(&r.landing, len(o.dst))
+	}
 	var err error
-	elems := r.windowElems(k, x.t.Size())
-	if count <= elems || r.e.Ranks() == 1 {
-		err = r.schedule(ctx, k, call, count)
+	if o.kind == 0 {
+		err = r.stream(o, dst)
 	} else {
-		for from := 0; from < count && err == nil; from += elems {
-			n := min(elems, count-from)
-			x.window = window{on: true, from: from, count: n, stride: count}
-			err = r.schedule(ctx, k, call, n)
+		x.bufs[plan.Send], x.bufs[plan.Recv] = o.src, dst
+		err = r.planned(ctx, o)
+		x.bufs = [len(x.bufs)][]byte{} // keep nothing of the caller's
+	}
+	if err == nil && ofOne(o, r.e.Rank(), r.ranks) {
+		// Copied as it was, where the operator may have something to say.
+		err = x.reduce(dst, append(x.srcs[:0], dst), false, 1)
+	}
+	x.f = nil
+	if o.staged && err == nil {
+		copy(o.dst, dst)
+	}
+	return err
+}
+
+// ofOne says whether the result of a reduction here is that of one contribution
+// only.
+func ofOne(o *operation, rank, ranks int) bool {
+	if o.f != nil || o.call.Op != kernels.LogicalAnd && o.call.Op != kernels.LogicalOr {
+		return false // then it is the contribution
+	}
+	switch o.call.Collective {
+	case comm.OpScan:
+		return rank == 0
+	case comm.OpExscan:
+		return rank == 1
+	case comm.OpReduce:
+		return ranks == 1
+	}
+	return o.call.Reduces() && ranks == 1
+}
+
+// grown returns n bytes of a slice that grows as needed.
+func grown(b *[]byte, n int) []byte {
+	if n > len(*b) {
+		*b = make([]byte, n)
+	}
+	return (*b)[:n]
+}
+
+// planned runs the schedules of a call.
+func (r *runner) planned(ctx context.Context, o *operation) error {
+	x := &r.x
+	elems := r.windowElems(o.kind, x.size)
+	if o.count <= elems || r.ranks == 1 {
+		return r.schedule(ctx, o.kind, o.call, o.count)
+	}
+	for from := 0; from < o.count; from += elems {
+		n := min(elems, o.count-from)
+		x.window = window{on: true, from: from, count: n, stride: o.count}
+		if err := r.schedule(ctx, o.kind, o.call, n); err != nil {
+			return err
 		}
 	}
-	x.bufs = [len(x.bufs)][]byte{} // keep nothing of the caller's
-	return err
+	return nil
 }
 
 // schedule runs the schedule of a call of count elements, built on first use.
@@ -125,12 +160,10 @@ func (r *runner) schedule(ctx context.Context, k plan.Collective, call comm.Call
 	if err := x.window.check(s); err != nil {
 		return err
 	}
-	if need := s.ScratchElems * x.t.Size(); need > len(r.scratch) {
-		r.scratch = make([]byte, need)
-	}
+	grown(&r.scratch, s.ScratchElems*x.size)
 	x.bufs[plan.Scratch] = r.scratch
 	if s.MultiElems > 0 {
-		if err := r.e.OpenMulti(ctx, uint64(s.MultiElems*x.t.Size())); err != nil {
+		if err := r.e.OpenMulti(ctx, uint64(s.MultiElems*x.size)); err != nil {
 			return err
 		}
 		x.bufs[plan.Multi] = r.e.Multi()

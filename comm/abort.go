@@ -143,11 +143,15 @@ func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError
 	if a := c.askAll(theirs, answerTime)[m.Peer]; a != nil && a.Known {
 		text = a.Call.numbered(theirs)
 		// This rank may have run ahead of the call in which the two differ.
-		if ours, ok := c.log.load(theirs); ok && theirs < seq && ours != a.Call {
+		if ours, ok := c.log.load(theirs); ok && theirs < seq && !ours.agrees(a.Call) {
 			call, seq = ours, theirs
 		}
 	}
-	return c.abort(c.mismatch(m.Peer, text, call, seq))
+	e := c.mismatch(m.Peer, text, call, seq)
+	if m.Note != "" {
+		e.Detail += " (" + m.Note + ")"
+	}
+	return c.abort(e)
 }
 
 // mismatch says who called what.

@@ -90,7 +90,7 @@ func (c *Communicator) onAnswer(rank int, m bootstrap.Message) {
 	if !a.Known || a.About != s.seq() || !s.running() {
 		return
 	}
-	if ours, ok := c.log.load(s.seq()); ok && ours != a.Call {
+	if ours, ok := c.log.load(s.seq()); ok && !ours.agrees(a.Call) {
 		c.abort(c.mismatch(rank, a.Call.numbered(a.About), ours, s.seq()))
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"strconv"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport/progress"
 )
 
-// A Collective is the kind of a collective call.
+// A Collective is the kind of a call.
 type Collective uint8
 
 const (
@@ -20,34 +20,83 @@ const (
 	OpAllGather
 	OpAllToAll
 	OpBarrier
+	OpReduceScatter
+	OpReduceScatterBlock
+	OpGather
+	OpScatter
+	OpScan
+	OpExscan
+	OpAllGatherV
+	OpGatherV
+	OpScatterV
+	OpAllToAllV
+	OpGroup
 	OpSplit
 	OpDup
 	OpAlloc
+	// Not collective: they have a peer instead of a root, and a tag.
+	OpSend
+	OpRecv
 )
 
-var collectiveNames = map[Collective]string{
-	OpAllReduce: "AllReduce", OpReduce: "Reduce", OpBroadcast: "Broadcast", OpAllGather: "AllGather",
-	OpAllToAll: "AllToAll", OpBarrier: "Barrier", OpSplit: "Split", OpDup: "Dup", OpAlloc: "Alloc",
+// collectiveForm is what a call of some kind has.
+type collectiveForm struct {
+	name    string
+	reduces bool
+	rooted  bool
+	ownsize bool // the count is this rank's own
 }
 
-func (k Collective) String() string {
-	if s, ok := collectiveNames[k]; ok {
-		return s
+var collectiveForms = [...]collectiveForm{
+	OpAllReduce:          {name: "AllReduce", reduces: true},
+	OpReduce:             {name: "Reduce", reduces: true, rooted: true},
+	OpBroadcast:          {name: "Broadcast", rooted: true},
+	OpAllGather:          {name: "AllGather"},
+	OpAllToAll:           {name: "AllToAll"},
+	OpBarrier:            {name: "Barrier"},
+	OpReduceScatter:      {name: "ReduceScatter", reduces: true},
+	OpReduceScatterBlock: {name: "ReduceScatterBlock", reduces: true},
+	OpGather:             {name: "Gather", rooted: true},
+	OpScatter:            {name: "Scatter", rooted: true},
+	OpScan:               {name: "Scan", reduces: true},
+	OpExscan:             {name: "Exscan", reduces: true},
+	OpAllGatherV:         {name: "AllGatherV"},
+	OpGatherV:            {name: "GatherV", rooted: true, ownsize: true},
+	OpScatterV:           {name: "ScatterV", rooted: true, ownsize: true},
+	OpAllToAllV:          {name: "AllToAllV", ownsize: true},
+	OpGroup:              {name: "Group"},
+	OpSplit:              {name: "Split"},
+	OpDup:                {name: "Dup"},
+	OpAlloc:              {name: "Alloc"},
+	OpSend:               {name: "Send"},
+	OpRecv:               {name: "Recv"},
+}
+
+func (k Collective) form() collectiveForm {
+	if int(k) < len(collectiveForms) && k != 0 {
+		return collectiveForms[k]
 	}
-	return fmt.Sprintf("collective %d", uint8(k))
+	return collectiveForm{name: fmt.Sprintf("collective %d", uint8(k))}
 }
 
-func (k Collective) reduces() bool { return k == OpAllReduce || k == OpReduce }
-func (k Collective) rooted() bool  { return k == OpReduce || k == OpBroadcast }
+func (k Collective) String() string { return k.form().name }
 
-// A Call describes a collective call: what all ranks must agree on.
+// A Call describes a call. What all ranks must agree on is everything but the
+// Count of a GatherV, ScatterV or AllToAllV, which is this rank's own.
 type Call struct {
 	Collective Collective
-	Count      int          // elements, as the collective counts them
+	Count      int          // elements, as the collective counts them; of a Group its calls
 	Type       kernels.Type // of the elements
+	ElemBytes  int          // size of elements that are of no such type, else 0
 	Op         kernels.Op   // of reductions
-	Root       int          // of rooted collectives
+	Func       bool         // the operator is a function of the program
+	Root       int          // of rooted collectives; the peer of a Send or Recv
+	Tag        int          // of a Send or Recv
+	Digest     uint32       // of what else must agree: the counts of all ranks, the calls of a Group
 }
+
+// Reduces says whether the call has an operator.
+func (c Call) Reduces() bool { return c.Collective.form().reduces }
 
 // String describes the call for people.
 func (c Call) String() string { return c.Collective.String() + c.arguments() }
@@ -61,76 +110,51 @@ func (c Call) numbered(seq uint64) string {
 }
 
 func (c Call) arguments() string {
-	s := ""
-	if c.Collective.rooted() {
+	f, s := c.Collective.form(), ""
+	switch {
+	case f.rooted:
 		s += fmt.Sprintf(" root %d", c.Root)
+	case c.Collective == OpSend:
+		s += fmt.Sprintf(" to %d tag %d", c.Root, c.Tag)
+	case c.Collective == OpRecv:
+		s += " from " + wild(c.Root) + " tag " + wild(c.Tag)
+	case c.Collective == OpGroup:
+		return fmt.Sprintf(" of %d calls, digest %08x", c.Count, c.Digest)
 	}
-	if c.Type != kernels.TypeInvalid {
+	switch {
+	case c.Type != kernels.TypeInvalid:
 		s += fmt.Sprintf(" count %d %v", c.Count, c.Type)
+	case c.ElemBytes != 0:
+		s += fmt.Sprintf(" count %d of %d bytes", c.Count, c.ElemBytes)
 	}
-	if c.Collective.reduces() {
+	if c.Digest != 0 {
+		s += fmt.Sprintf(" counts %08x", c.Digest)
+	}
+	switch {
+	case c.Func:
+		s += " func"
+	case f.reduces:
 		s += " " + c.Op.String()
 	}
 	return s
 }
 
-// Limits of what a packed call holds.
-const (
-	maxRanks = 1 << 24
-	maxCount = 1 << 48
-)
-
-// pack returns the call in two words that also hold the low bits of its
-// sequence number, so that a reader knows which call each belongs to.
-func (c Call) pack(seq uint64) (a, b uint64) {
-	a = uint64(c.Collective) | uint64(c.Type)<<8 | uint64(c.Op)<<16 | uint64(c.Root)<<24 | seq<<48
-	b = uint64(c.Count) | seq<<48
-	return a, b
-}
-
-func unpackCall(a, b uint64) Call {
-	return Call{
-		Collective: Collective(a), Type: kernels.Type(a >> 8), Op: kernels.Op(a >> 16),
-		Root: int(a >> 24 & (maxRanks - 1)), Count: int(b & (maxCount - 1)),
+func wild(n int) string {
+	if n < 0 {
+		return "any"
 	}
+	return strconv.Itoa(n)
 }
 
-// signature hashes a packed call.
-func signature(a, b uint64) uint32 {
-	h := (a&(1<<48-1))*0x9e3779b97f4a7c15 ^ (b&(maxCount-1))*0xc2b2ae3d27d4eb4f
-	h ^= h >> 29
-	h *= 0xbf58476d1ce4e5b9
-	return uint32(h >> 32)
-}
+// agrees says whether two ranks made the same call.
+func (c Call) agrees(other Call) bool { return c.common() == other.common() }
 
-// callLog remembers the last calls, for the peers that ask. It has one writer.
-type callLog [16]struct{ a, b atomic.Uint64 }
-
-func (l *callLog) store(seq, a, b uint64) {
-	r := &l[seq%uint64(len(l))]
-	r.a.Store(a)
-	r.b.Store(b)
-}
-
-// load returns call number seq if it is still there.
-func (l *callLog) load(seq uint64) (Call, bool) {
-	r := &l[seq%uint64(len(l))]
-	a, b := r.a.Load(), r.b.Load()
-	if a>>48 != seq&0xffff || b>>48 != seq&0xffff || a&0xff == 0 {
-		return Call{}, false
+// common is the part of the call that all ranks must agree on.
+func (c Call) common() Call {
+	if c.Collective.form().ownsize {
+		c.Count = 0
 	}
-	return unpackCall(a, b), true
-}
-
-// lastCalls returns the calls that are remembered, by number.
-func (l *callLog) lastCalls(last uint64) map[uint64]Call {
-	calls := map[uint64]Call{}
-	for seq := last; seq > 0 && last-seq < uint64(len(l)); seq-- {
-		if c, ok := l.load(seq); ok {
-			calls[seq] = c
-		}
-	}
-	return calls
+	return c
 }
 
 // callState is the number of the last call that began, and whether it is still
@@ -143,14 +167,38 @@ func (s callState) running() bool { return s&1 != 0 }
 // Begin starts a collective call and returns the engine that carries it. It is
 // for those who write collectives: between Begin and [Communicator.End] the
 // engine is this goroutine's. An error means that the call did not begin and End
-// must not be called.
+// must not be called. Calls that [Communicator.Start] was given before go first.
 func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, error) {
+	if err := c.checkBegin(ctx, call); err != nil {
+		return nil, err
+	}
+	if c.started.pending.Load() != 0 {
+		if err := c.started.drain(ctx); err != nil {
+			return nil, c.gaveUpTurn(call, err)
+		}
+	}
+	return c.begin(ctx, call)
+}
+
+// BeginStarted is Begin for a [Job] that runs.
+func (c *Communicator) BeginStarted(ctx context.Context, call Call) (*progress.Engine, error) {
+	if err := c.checkBegin(ctx, call); err != nil {
+		return nil, err
+	}
+	return c.begin(ctx, call)
+}
+
+func (c *Communicator) checkBegin(ctx context.Context, call Call) error {
 	if c == nil {
-		return nil, &OpError{Call: call, Rank: -1, Err: ErrNil}
+		return &OpError{Call: call, Rank: -1, Err: ErrNil}
 	}
 	if ctx == nil {
-		return nil, c.refuse(call, fmt.Errorf("%w: nil context", ErrArgument))
+		return c.refuse(call, fmt.Errorf("%w: nil context", ErrArgument))
 	}
+	return nil
+}
+
+func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, error) {
 	s := callState(c.state.Load())
 	if s.running() || !c.state.CompareAndSwap(uint64(s), uint64(s+2|1)) {
 		return nil, c.refuse(call, ErrConcurrent)
@@ -165,8 +213,8 @@ func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, 
 		return nil, c.refuse(call, err)
 	}
 	seq := (s + 2).seq()
-	a, b := call.pack(seq)
-	c.log.store(seq, a, b)
+	words := call.pack(seq)
+	c.log.store(seq, words)
 	if c.leavers.Load() {
 		if err := c.refuseLeft(seq); err != nil {
 			c.state.Store(uint64(s + 2))
@@ -179,7 +227,7 @@ func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, 
 		// The others are in the call or will be, and wait for this rank.
 		return nil, c.End(&progress.WaitError{Peer: c.rank, Err: err})
 	}
-	c.engine.Begin(ctx, c.timeout, seq, signature(a, b))
+	c.engine.Begin(ctx, c.timeout, seq, call.signature(words))
 	return c.engine, nil
 }
 

@@ -46,7 +46,7 @@ func (c *Communicator) Close() error {
 func (c *Communicator) shut() error {
 	cause := c.stop.Err()
 	c.stop.Set(ErrClosed) // ends a call of another goroutine, and refuses new ones
-	for callState(c.state.Load()).running() {
+	for callState(c.state.Load()).running() || c.started.pending.Load() != 0 {
 		time.Sleep(100 * time.Microsecond)
 	}
 	calls := callState(c.state.Load()).seq()

@@ -26,12 +26,13 @@ type Communicator struct {
 	stop     *progress.Stop
 	aborting sync.Mutex // held while this rank ends the communicator
 
-	state atomic.Uint64   // callState
-	ctx   context.Context // of the running call
-	log   callLog
-	xchg  exchanges
-	asks  questions
-	asked uint64 // last call about which all ranks were asked
+	started startedCalls
+	state   atomic.Uint64   // callState
+	ctx     context.Context // of the running call
+	log     callLog
+	xchg    exchanges
+	asks    questions
+	asked   uint64 // last call about which all ranks were asked
 	// leavers says that some rank has closed the communicator, or waits to.
 	leavers atomic.Bool
 	leave   leaveState

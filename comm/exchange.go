@@ -89,7 +89,7 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 	if s := callState(c.state.Load()); s.running() {
 		seq = s.seq()
 		if call, ok := c.log.load(seq); ok {
-			sig = signature(call.pack(seq))
+			sig = call.signature(call.pack(seq))
 		}
 	}
 	own := m

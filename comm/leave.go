@@ -68,7 +68,7 @@ func (c *Communicator) disagreed(seq uint64) *AbortError {
 	c.leave.mu.Lock()
 	defer c.leave.mu.Unlock()
 	for r := range c.members {
-		if theirs, ok := c.leave.calls[r][seq]; ok && theirs != ours {
+		if theirs, ok := c.leave.calls[r][seq]; ok && !theirs.agrees(ours) {
 			return c.mismatch(r, theirs.numbered(seq), ours, seq)
 		}
 	}

@@ -35,5 +35,11 @@ func TestAverage(t *testing.T) {
 			})
 		}
 	}
+	z, dst := []complex64{6 - 1i}, make([]complex64, 1)
+	require.NoError(t, Average(Bytes(dst), [][]byte{Bytes(z)}, TypeComplex64, 4))
+	require.Equal(t, []complex64{1.5 - 0.25i}, dst)
+	e := []Float8E4M3{Float8E4M3FromFloat32(448)}
+	require.NoError(t, Average(Bytes(e), [][]byte{Bytes(e), Bytes(e)}, TypeFloat8E4M3, 4))
+	require.Equal(t, float32(224), e[0].Float32())
 	require.ErrorIs(t, Average(nil, [][]byte{nil}, TypeInt8, 0), ErrOp)
 }

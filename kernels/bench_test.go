@@ -12,7 +12,7 @@ import (
 func BenchmarkReduce(b *testing.B) {
 	const bytes = 64 << 10
 	for t := kernels.TypeInt8; t.Valid(); t++ {
-		for op := kernels.Sum; op.Valid(); op++ {
+		for _, op := range operators(t) {
 			for _, n := range []int{2, 4, 8} {
 				b.Run(fmt.Sprintf("%v/%v/%d", t, op, n), func(b *testing.B) {
 					srcs := make([][]byte, n)
@@ -54,11 +54,19 @@ func benchSource(t kernels.Type, bytes, seed int) []byte {
 		for i, s := 0, kernels.Slice[kernels.BFloat16](buf); i < len(s); i++ {
 			s[i] = kernels.BFloat16FromFloat32(value())
 		}
-	case kernels.TypeFloat32:
+	case kernels.TypeFloat8E4M3:
+		for i, s := 0, kernels.Slice[kernels.Float8E4M3](buf); i < len(s); i++ {
+			s[i] = kernels.Float8E4M3FromFloat32(value())
+		}
+	case kernels.TypeFloat8E5M2:
+		for i, s := 0, kernels.Slice[kernels.Float8E5M2](buf); i < len(s); i++ {
+			s[i] = kernels.Float8E5M2FromFloat32(value())
+		}
+	case kernels.TypeFloat32, kernels.TypeComplex64:
 		for i, s := 0, kernels.Slice[float32](buf); i < len(s); i++ {
 			s[i] = value()
 		}
-	case kernels.TypeFloat64:
+	case kernels.TypeFloat64, kernels.TypeComplex128:
 		for i, s := 0, kernels.Slice[float64](buf); i < len(s); i++ {
 			s[i] = float64(value())
 		}

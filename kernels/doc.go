@@ -15,11 +15,14 @@
 // the sources alone: not on its index, the length, the alignment or the
 // aliasing of the buffers.
 //
+// Not every operator is defined for every type; [Op.Supports] has the table.
+// The others are refused.
+//
 // Let x0, x1, … x(n-1) be element i of the n sources in the order in which
 // they were passed.
 //
-// With one source (n = 1), every operator copies: all bits are kept,
-// including those of NaNs.
+// With one source (n = 1), every operator but LogicalAnd and LogicalOr copies:
+// all bits are kept, including those of NaNs.
 //
 // With two or more sources:
 //
@@ -31,6 +34,7 @@
 //     the integer n and truncated toward zero. The division is made as if in
 //     64 bits, so n need not fit the element type: the average of 300 uint8 is
 //     defined (and 0).
+//   - BitAnd, BitOr and BitXor combine the bits of two's complement.
 //
 // float32 and float64:
 //   - Sum is ((x0 + x1) + x2) + …, Prod is ((x0 · x1) · x2) · …; each step is
@@ -41,23 +45,50 @@
 //     the element type (to nearest even). It is not a multiplication by 1/n,
 //     and a Sum that overflowed stays infinite.
 //
-// float16 and bfloat16:
+// float16, bfloat16, float8e4m3 and float8e5m2:
 //   - Sum, Prod and Avg convert each source to float32 (which is exact),
 //     accumulate in float32 from left to right by the rules of float32, for
 //     Avg divide once in float32, and only then round, once, to the element
-//     type: to nearest even, overflow to infinity, subnormals kept. A partial
-//     result beyond the range of float16 is therefore no overflow.
+//     type: to nearest even, subnormals kept. A partial result beyond the range
+//     of the type is therefore no overflow.
+//   - A result beyond the range of a 16-bit type is infinite. The 8-bit types
+//     saturate: it is their greatest finite number, with its sign, even if it
+//     is infinite in float32, as it is where a source is.
 //   - A reduction of reductions rounds several times and can differ from one
 //     reduction over all the sources.
 //
-// NaN and signed zero, all four floating-point types:
+// complex64 and complex128, the parts being float32 or float64:
+//   - Sum and Avg are those of the parts, each on its own.
+//   - Prod is ((x0 · x1) · x2) · …, where (a + bi) · (c + di) is
+//     (a·c − b·d) + (a·d + b·c)i, and each of its four products, the difference
+//     and the sum are rounded to the type of the parts. There is no fused
+//     multiply-add, and no rule of its own for infinities, as C has one:
+//     (∞ + 0i) · i is NaN + ∞i.
+//   - Nothing orders complex numbers: there is no Min and no Max.
+//
+// NaN and signed zero, the six floating-point types and the parts of complex
+// ones:
 //   - Sum, Prod and Avg give a NaN where a source or a partial result is one
-//     (Inf − Inf, 0 · Inf). Which NaN is not specified.
+//     (Inf − Inf, 0 · Inf). Which NaN is not specified, but for the 8-bit types,
+//     where it is 0x7F.
 //   - Min and Max propagate NaN: where any source is a NaN, the result is the
-//     canonical one, 0x7FFFFFFF for float32, 0x7FFFFFFFFFFFFFFF for float64 and
-//     0x7FFF for both 16-bit types.
+//     canonical one, 0x7FFFFFFF for float32, 0x7FFFFFFFFFFFFFFF for float64,
+//     0x7FFF for both 16-bit types and 0x7F for both 8-bit types.
 //   - For Min and Max, −0 is less than +0. With the rule above, the order of
 //     the sources cannot be seen in their result.
+//
+// LogicalAnd and LogicalOr, integers and floats, any number of sources:
+//   - A source is true if it is not zero: a NaN is true, −0 is false.
+//   - The result is 1 or +0 of the element type. So it is with one source, which
+//     is not copied: a reduction has no other results for one rank than for many.
+//
+// MinLoc and MaxLoc, pairs of a value and an index:
+//   - The result is the pair with the least or greatest value, bit for bit; of
+//     several such pairs, that with the lowest index (as a signed integer).
+//   - −0 is less than +0, as for Min and Max.
+//   - If any value is a NaN, the result is the canonical NaN with the lowest
+//     index that a NaN has.
+//   - The order of the sources cannot be seen.
 //
 // # Memory
 //

@@ -8,8 +8,9 @@ import (
 // The reasons for which a call is refused. Errors of this package wrap one of
 // them, for errors.Is.
 var (
-	// ErrOp says that an operator is none of those declared here.
-	ErrOp = errors.New("unknown reduction operator")
+	// ErrOp says that an operator is none of those declared here, or is not
+	// defined for the element type.
+	ErrOp = errors.New("no such reduction operator")
 	// ErrType says that an element type is none of those declared here.
 	ErrType = errors.New("unknown element type")
 	// ErrNoSource says that a reduction was given no source.

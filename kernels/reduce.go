@@ -9,7 +9,8 @@ import "unsafe"
 // All buffers hold elements of type t in the byte order of the machine. They
 // have one common length in bytes, a multiple of t.Size(), which may be 0, and
 // their first bytes are aligned as t.Align() says. There is at least one
-// source; with exactly one, Reduce copies.
+// source; with exactly one, Reduce copies, but for LogicalAnd and LogicalOr,
+// which make 0 or 1 even of one. t is a type that op supports.
 //
 // dst may be the very same memory as one or several sources, which are then
 // overwritten, but must not overlap any of them partly. Sources may overlap
@@ -25,7 +26,8 @@ func Reduce(dst []byte, srcs [][]byte, t Type, op Op) error {
 
 // Average is Reduce with [Avg] where the sources are partial sums of n
 // contributions in all: the sum of the sources, divided by n before it is
-// rounded to the type. It fails with [ErrOp] if n is less than 1.
+// rounded to the type. It fails with [ErrOp] if n is less than 1, and for types
+// that have no average.
 func Average(dst []byte, srcs [][]byte, t Type, n int) error {
 	if n < 1 {
 		return refuse(ErrOp, -1, "average of %d", n)
@@ -49,7 +51,7 @@ func reduce(dst []byte, srcs [][]byte, t Type, op Op, divisor int) error {
 	if len(dst)%size != 0 {
 		return refuse(ErrLength, -1, "destination of %d bytes, elements of %d", len(dst), size)
 	}
-	if err := check(dst, srcs, 1, op); err != nil {
+	if err := check(dst, srcs, 1, t, op); err != nil {
 		return err
 	}
 	if len(dst) == 0 {
@@ -77,26 +79,26 @@ func reduce(dst []byte, srcs [][]byte, t Type, op Op, divisor int) error {
 // said here, it writes nothing and returns an [*ArgumentError] that wraps
 // [ErrOp], [ErrNoSource], [ErrLength] or [ErrOverlap].
 func ReduceSlices[T Number](dst []T, op Op, srcs ...[]T) error {
-	var t T
+	t := TypeOf[T]()
 	// Slices differ in their element type only, so the same headers can be
 	// read as byte slices. Their lengths then count elements, and thus claim
 	// no memory that is not there.
 	d := *(*[]byte)(unsafe.Pointer(&dst))
 	s := *(*[][]byte)(unsafe.Pointer(&srcs))
-	if err := check(d, s, int(unsafe.Sizeof(t)), op); err != nil {
+	if err := check(d, s, t.Size(), t, op); err != nil {
 		return err
 	}
 	if len(dst) > 0 {
-		run(d, s, len(dst), TypeOf[T](), op, divisor(op, len(srcs)))
+		run(d, s, len(dst), t, op, divisor(op, len(srcs)))
 	}
 	return nil
 }
 
 // check makes the tests that Reduce and ReduceSlices share. The lengths of the
 // slices count units of the given number of bytes.
-func check(dst []byte, srcs [][]byte, unit int, op Op) error {
-	if !op.Valid() {
-		return refuse(ErrOp, -1, "%v", op)
+func check(dst []byte, srcs [][]byte, unit int, t Type, op Op) error {
+	if !op.Supports(t) {
+		return refuse(ErrOp, -1, "%v of %v", op, t)
 	}
 	if len(srcs) == 0 {
 		return refuse(ErrNoSource, -1, "%v needs one at least", op)

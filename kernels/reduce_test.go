@@ -16,11 +16,21 @@ const seed = 20260101
 
 var lengths = []int{0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 1000, 1023}
 
-// each calls f in a subtest for each type and operator, with a generator of
+// operators returns those of a type.
+func operators(typ kernels.Type) (ops []kernels.Op) {
+	for op := kernels.Sum; op.Valid(); op++ {
+		if op.Supports(typ) {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// each calls f in a subtest for each type and operator of it, with a generator of
 // its own whose seed a failure prints.
 func each(t *testing.T, f func(t *testing.T, r *rand.Rand, typ kernels.Type, op kernels.Op)) {
 	for typ := kernels.TypeInt8; typ.Valid(); typ++ {
-		for op := kernels.Sum; op.Valid(); op++ {
+		for _, op := range operators(typ) {
 			t.Run(fmt.Sprintf("%v/%v", typ, op), func(t *testing.T) {
 				t.Parallel()
 				defer func() {
@@ -68,10 +78,10 @@ func newJob(r *rand.Rand, typ kernels.Type, op kernels.Op, sources, n int, offse
 		}
 		j.srcs = append(j.srcs, src)
 	}
-	xs := make([]uint64, sources)
+	xs := make([]element, sources)
 	for e := range n {
 		for i, src := range j.srcs {
-			xs[i] = get(src, size, e)
+			xs[i] = get(src, typ, e)
 		}
 		j.want = append(j.want, oracle(typ, op, xs))
 	}
@@ -88,23 +98,22 @@ func (j *job) String() string {
 // check looks at the results, the guards and the sources.
 func (j *job) check(t *testing.T) {
 	t.Helper()
-	size := j.typ.Size()
 	start := len(j.dst)
 	if start > 0 {
 		start = int(uintptr(unsafe.Pointer(&j.dst[0])) - uintptr(unsafe.Pointer(&j.wholes[0][0])))
 	}
 	for e, want := range j.want {
-		if got := get(j.dst, size, e); !want.met(j.typ, got) {
+		if got := get(j.dst, j.typ, e); !want.met(j.typ, got) {
 			var xs []string
 			for _, src := range j.srcs {
-				x := get(src, size, e)
+				x := get(src, j.typ, e)
 				if len(src) > 0 && &src[0] == &j.dst[0] {
-					x = get(j.before[0][start:], size, e)
+					x = get(j.before[0][start:], j.typ, e)
 				}
 				xs = append(xs, fmt.Sprintf("%#x", x))
 			}
-			require.FailNowf(t, "wrong element", "%v: element %d of %v is %#x, not %#x (any NaN: %v)",
-				j, e, xs, got, want.bits, want.anyNaN)
+			require.FailNowf(t, "wrong element", "%v: element %d of %v is %#x, not %#x",
+				j, e, xs, got, want)
 		}
 	}
 	for i, whole := range j.wholes {
@@ -187,7 +196,7 @@ func TestReduceAliases(t *testing.T) {
 // All pairs and triples of numbers at the edges.
 func TestReduceEdges(t *testing.T) {
 	each(t, func(t *testing.T, _ *rand.Rand, typ kernels.Type, op kernels.Op) {
-		size, edges := typ.Size(), special[typ]
+		size, edges := typ.Size(), edges(typ)
 		k := len(edges)
 		for sources := 2; sources <= 3; sources++ {
 			n := k * k
@@ -199,7 +208,7 @@ func TestReduceEdges(t *testing.T) {
 				srcs[i], _ = aligned(n*size, 0)
 			}
 			dst, _ := aligned(n*size, 0)
-			xs := make([]uint64, sources)
+			xs := make([]element, sources)
 			pick := func(e int) {
 				for i := range xs {
 					xs[i] = edges[e%k]
@@ -209,15 +218,14 @@ func TestReduceEdges(t *testing.T) {
 			for e := range n {
 				pick(e)
 				for i, x := range xs {
-					put(srcs[i], size, e, x)
+					put(srcs[i], typ, e, x)
 				}
 			}
 			require.NoError(t, kernels.Reduce(dst, srcs, typ, op))
 			for e := range n {
 				pick(e)
-				if want, got := oracle(typ, op, xs), get(dst, size, e); !want.met(typ, got) {
-					require.FailNowf(t, "wrong element", "%v %v of %#x is %#x, not %#x (any NaN: %v)",
-						typ, op, xs, got, want.bits, want.anyNaN)
+				if want, got := oracle(typ, op, xs), get(dst, typ, e); !want.met(typ, got) {
+					require.FailNowf(t, "wrong element", "%v %v of %#x is %#x, not %#x", typ, op, xs, got, want)
 				}
 			}
 		}
@@ -239,7 +247,7 @@ func TestReduceManySources(t *testing.T) {
 // sources and in three: loops write the rounding out once more.
 func TestReduceHalves(t *testing.T) {
 	for _, typ := range []kernels.Type{kernels.TypeFloat16, kernels.TypeBFloat16} {
-		for op := kernels.Sum; op.Valid(); op++ {
+		for _, op := range operators(typ) {
 			t.Run(fmt.Sprintf("%v/%v", typ, op), func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(seed, uint64(op)))
@@ -259,16 +267,66 @@ func TestReduceHalves(t *testing.T) {
 					srcs := [][]byte{kernels.Bytes(all), kernels.Bytes(other), kernels.Bytes(third)}[:2+round%2]
 					require.NoError(t, kernels.Reduce(kernels.Bytes(dst), srcs, typ, op))
 					for i := range dst {
-						xs := []uint64{uint64(all[i]), uint64(other[i]), uint64(third[i])}[:len(srcs)]
-						if want := oracle(typ, op, xs); !want.met(typ, uint64(dst[i])) {
-							require.FailNowf(t, "wrong element", "seed %d, round %d: %#x gave %#x, not %#x (any NaN: %v)",
-								seed, round, xs, dst[i], want.bits, want.anyNaN)
+						xs := []element{{uint64(all[i])}, {uint64(other[i])}, {uint64(third[i])}}[:len(srcs)]
+						if want := oracle(typ, op, xs); !want.met(typ, element{uint64(dst[i])}) {
+							require.FailNowf(t, "wrong element", "seed %d, round %d: %#x gave %#x, not %#x", seed, round, xs, dst[i], want)
 						}
 					}
 				}
 			})
 		}
 	}
+}
+
+// All pairs of numbers of each 8-bit format, and all single numbers.
+func TestReduceFloat8(t *testing.T) {
+	for _, typ := range []kernels.Type{kernels.TypeFloat8E4M3, kernels.TypeFloat8E5M2} {
+		for _, op := range operators(typ) {
+			t.Run(fmt.Sprintf("%v/%v", typ, op), func(t *testing.T) {
+				t.Parallel()
+				a, b, dst := make([]byte, 1<<16), make([]byte, 1<<16), make([]byte, 1<<16)
+				for i := range a {
+					a[i], b[i] = byte(i), byte(i>>8)
+				}
+				for _, srcs := range [][][]byte{{a}, {a, b}} {
+					require.NoError(t, kernels.Reduce(dst, srcs, typ, op))
+					for i := range dst {
+						xs := []element{{uint64(a[i])}, {uint64(b[i])}}[:len(srcs)]
+						if want := oracle(typ, op, xs); !want.met(typ, element{uint64(dst[i])}) {
+							require.FailNowf(t, "wrong element", "%#x gave %#x, not %#x", xs, dst[i], want)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Where the operator allows, neither the order of the sources nor how they are
+// grouped can be seen: any source, or reduction of some, may come first.
+func TestReduceOrder(t *testing.T) {
+	each(t, func(t *testing.T, r *rand.Rand, typ kernels.Type, op kernels.Op) {
+		integer := isInteger(typ) && op != kernels.Avg
+		if (op == kernels.Sum || op == kernels.Prod || op == kernels.Avg) && !integer {
+			return // rounded at each step, or divided once
+		}
+		const n = 700
+		for sources := 2; sources <= 9; sources++ {
+			for range 4 {
+				j := newJob(r, typ, op, sources, n, zero, none)
+				require.NoError(t, kernels.Reduce(j.dst, j.srcs, typ, op), j)
+				left := append([][]byte(nil), j.srcs...)
+				for len(left) > 1 {
+					r.Shuffle(len(left), func(a, b int) { left[a], left[b] = left[b], left[a] })
+					some := 1 + r.IntN(len(left))
+					part, _ := aligned(len(j.dst), 0)
+					require.NoError(t, kernels.Reduce(part, left[:some], typ, op), j)
+					left = append(left[some:], part)
+				}
+				require.True(t, bytes.Equal(j.dst, left[0]), j)
+			}
+		}
+	})
 }
 
 // Results that need no oracle to be understood.
@@ -314,6 +372,64 @@ func TestReduceValues(t *testing.T) {
 		{"float16 accumulates in float32", func(t *testing.T) (any, any) {
 			return reduced[kernels.Float16](t, kernels.Sum, half(60000, 2048), half(60000, 1), half(-60000, 1)), half(60000, 2050)
 		}},
+		{"complex64 multiplies part by part", func(t *testing.T) (any, any) {
+			return reduced[complex64](t, kernels.Prod, []complex64{1 + 2i, 2}, []complex64{3 - 1i, 1i}, []complex64{1i, 1i}), []complex64{-5 + 5i, -2}
+		}},
+		{"complex64 recovers no infinity", func(t *testing.T) (any, any) { // as C would: (Inf + 0i) · i is NaN + Inf i here
+			z := reduced[complex64](t, kernels.Prod, []complex64{complex(inf, 0)}, []complex64{1i})[0]
+			return []bool{real(z) != real(z), imag(z) == inf}, []bool{true, true}
+		}},
+		{"complex128 does not fuse", func(t *testing.T) (any, any) { // (1+2⁻³⁰)² − 1 · (1+2⁻²⁹) is 2⁻⁶⁰, but 0 rounded
+			x := 1 + 0x1p-30
+			return reduced[complex128](t, kernels.Prod, []complex128{complex(x, 1)}, []complex128{complex(x, 1+0x1p-29)}),
+				[]complex128{complex(0, x*(1+0x1p-29)+x)}
+		}},
+		{"complex128 avg divides both parts", func(t *testing.T) (any, any) {
+			return reduced[complex128](t, kernels.Avg, []complex128{3 - 3i}, []complex128{1 - 2i}), []complex128{2 - 2.5i}
+		}},
+		{"float8 saturates", func(t *testing.T) (any, any) {
+			return reduced[kernels.Float8E4M3](t, kernels.Sum, kernels.AsFloat8E4M3([]byte{0x7E, 0xFE}), kernels.AsFloat8E4M3([]byte{0x7E, 0xFE})),
+				kernels.AsFloat8E4M3([]byte{0x7E, 0xFE})
+		}},
+		{"float8 saturates infinities", func(t *testing.T) (any, any) {
+			return reduced[kernels.Float8E5M2](t, kernels.Sum, kernels.AsFloat8E5M2([]byte{0x7C, 0xFC, 0x7C}), kernels.AsFloat8E5M2([]byte{0, 0, 0xFC})),
+				kernels.AsFloat8E5M2([]byte{0x7B, 0xFB, 0x7F})
+		}},
+		{"float8 min and max keep infinities", func(t *testing.T) (any, any) {
+			return reduced[kernels.Float8E5M2](t, kernels.Max, kernels.AsFloat8E5M2([]byte{0x7C, 0xFC}), kernels.AsFloat8E5M2([]byte{0x7B, 0xFC})),
+				kernels.AsFloat8E5M2([]byte{0x7C, 0xFC})
+		}},
+		{"float8 accumulates in float32", func(t *testing.T) (any, any) {
+			x := func(f float32) []kernels.Float8E4M3 { return []kernels.Float8E4M3{kernels.Float8E4M3FromFloat32(f)} }
+			return reduced[kernels.Float8E4M3](t, kernels.Sum, x(448), x(448), x(-448), x(0.5), x(-448)), x(0.5)
+		}},
+		{"bits", func(t *testing.T) (any, any) {
+			var got []int8
+			for _, op := range []kernels.Op{kernels.BitAnd, kernels.BitOr, kernels.BitXor} {
+				got = append(got, reduced[int8](t, op, []int8{0b0111}, []int8{0b0101}, []int8{-0b0101})...)
+			}
+			return got, []int8{0b0001, -1, -0b0111}
+		}},
+		{"logical of floats", func(t *testing.T) (any, any) {
+			xs := [][]float32{{nan, negzero, 0, 5}, {math.SmallestNonzeroFloat32, 0, inf, -2}}
+			return append(reduced[float32](t, kernels.LogicalAnd, xs...), reduced[float32](t, kernels.LogicalOr, xs...)...),
+				[]float32{1, 0, 0, 1, 1, 0, 1, 1}
+		}},
+		{"logical of one source", func(t *testing.T) (any, any) {
+			return words(reduced[float32](t, kernels.LogicalAnd, []float32{nan, negzero, 7})), []uint32{0x3F800000, 0, 0x3F800000}
+		}},
+		{"minloc takes the lowest index", func(t *testing.T) (any, any) {
+			return reduced[kernels.Int32Loc](t, kernels.MinLoc, []kernels.Int32Loc{{5, 9}, {1, 0}}, []kernels.Int32Loc{{5, -3}, {2, -1}}),
+				[]kernels.Int32Loc{{5, -3}, {1, 0}}
+		}},
+		{"maxloc finds the first NaN", func(t *testing.T) (any, any) {
+			r := reduced[kernels.Float32Loc](t, kernels.MaxLoc, []kernels.Float32Loc{{nan, 4}}, []kernels.Float32Loc{{inf, 0}}, []kernels.Float32Loc{{-nan, 2}})
+			return kernels.Slice[uint32](kernels.Bytes(r)), []uint32{0x7FFFFFFF, 2}
+		}},
+		{"maxloc orders zeros", func(t *testing.T) (any, any) {
+			return reduced[kernels.Float32Loc](t, kernels.MaxLoc, []kernels.Float32Loc{{negzero, 0}}, []kernels.Float32Loc{{0, 1}}),
+				[]kernels.Float32Loc{{0, 1}}
+		}},
 		{"float16 avg beyond its range", func(t *testing.T) (any, any) {
 			return reduced[kernels.Float16](t, kernels.Avg, half(60000), half(60000)), half(60000)
 		}},
@@ -342,6 +458,17 @@ type (
 	grad     kernels.Float16
 	weight   kernels.BFloat16
 	pattern  uint16
+	tiny     kernels.Float8E4M3
+	wide     kernels.Float8E5M2
+	phasor   complex64
+	spectrum complex128
+	coldest  kernels.Float32Loc
+	farthest struct {
+		Value float64
+		Index int64
+	}
+	vote  kernels.Int32Loc
+	offer kernels.Int64Loc
 )
 
 func TestReduceSlices(t *testing.T) {
@@ -365,13 +492,29 @@ func TestReduceSlices(t *testing.T) {
 	testReduceSlices[grad](t)
 	testReduceSlices[weight](t)
 	testReduceSlices[pattern](t)
+	testReduceSlices[kernels.Float8E4M3](t)
+	testReduceSlices[kernels.Float8E5M2](t)
+	testReduceSlices[complex64](t)
+	testReduceSlices[complex128](t)
+	testReduceSlices[kernels.Float32Loc](t)
+	testReduceSlices[kernels.Float64Loc](t)
+	testReduceSlices[kernels.Int32Loc](t)
+	testReduceSlices[kernels.Int64Loc](t)
+	testReduceSlices[tiny](t)
+	testReduceSlices[wide](t)
+	testReduceSlices[phasor](t)
+	testReduceSlices[spectrum](t)
+	testReduceSlices[coldest](t)
+	testReduceSlices[farthest](t)
+	testReduceSlices[vote](t)
+	testReduceSlices[offer](t)
 }
 
 func testReduceSlices[T kernels.Number](t *testing.T) {
 	t.Run(fmt.Sprintf("%T", *new(T)), func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		typ := kernels.TypeOf[T]()
-		for op := kernels.Sum; op.Valid(); op++ {
+		for _, op := range operators(typ) {
 			for sources := 1; sources <= 9; sources++ {
 				n := lengths[r.IntN(len(lengths))]
 				j := newJob(r, typ, op, sources, n, zero, none)
@@ -383,7 +526,7 @@ func testReduceSlices[T kernels.Number](t *testing.T) {
 				j.check(t)
 			}
 		}
-		require.NoError(t, kernels.ReduceSlices(nil, kernels.Sum, nil, []T{}), "nil slices are empty slices")
+		require.NoError(t, kernels.ReduceSlices(nil, operators(typ)[0], nil, []T{}), "nil slices are empty slices")
 	})
 }
 
@@ -401,8 +544,8 @@ func TestErrors(t *testing.T) {
 		source int
 	}{
 		{"no type", b(0, 8), [][]byte{b(64, 8)}, kernels.TypeInvalid, s, kernels.ErrType, -1},
-		{"unknown type", b(0, 8), [][]byte{b(64, 8)}, kernels.TypeFloat64 + 1, s, kernels.ErrType, -1},
-		{"unknown op", b(0, 8), [][]byte{b(64, 8)}, f, kernels.Avg + 1, kernels.ErrOp, -1},
+		{"unknown type", b(0, 8), [][]byte{b(64, 8)}, kernels.TypeInt64Loc + 1, s, kernels.ErrType, -1},
+		{"unknown op", b(0, 8), [][]byte{b(64, 8)}, f, kernels.MaxLoc + 1, kernels.ErrOp, -1},
 		{"op 255", b(0, 0), [][]byte{b(64, 0)}, f, 255, kernels.ErrOp, -1},
 		{"nil sources", b(0, 8), nil, f, s, kernels.ErrNoSource, -1},
 		{"no sources", b(0, 0), [][]byte{}, f, s, kernels.ErrNoSource, -1},
@@ -441,18 +584,49 @@ func TestErrors(t *testing.T) {
 
 	x := make([]float64, 8)
 	require.ErrorIs(t, kernels.ReduceSlices(x[:2], kernels.Sum), kernels.ErrNoSource)
-	require.ErrorIs(t, kernels.ReduceSlices(x[:2], 9, x[4:6]), kernels.ErrOp)
+	require.ErrorIs(t, kernels.ReduceSlices(x[:2], 99, x[4:6]), kernels.ErrOp)
 	require.ErrorIs(t, kernels.ReduceSlices(x[:2], kernels.Sum, x[4:7]), kernels.ErrLength)
 	require.ErrorIs(t, kernels.ReduceSlices(x[:2], kernels.Sum, x[1:3]), kernels.ErrOverlap)
 	require.NoError(t, kernels.ReduceSlices(x[:2], kernels.Sum, x[2:4]))
 	require.EqualError(t, kernels.ReduceSlices(x[:2], kernels.Sum, x[4:7]),
 		"kernels: wrong length (source 0): 24 bytes, destination of 16")
-	require.EqualError(t, &kernels.ArgumentError{Err: kernels.ErrOp, Source: -1}, "kernels: unknown reduction operator")
+	require.EqualError(t, &kernels.ArgumentError{Err: kernels.ErrOp, Source: -1}, "kernels: no such reduction operator")
+}
+
+// Each operator refuses the types that it is not defined for, by both names.
+func TestUnsupported(t *testing.T) {
+	buf, _ := aligned(256, 0)
+	before := bytes.Clone(buf)
+	refused := 0
+	for typ := kernels.TypeInt8; typ.Valid(); typ++ {
+		for op := kernels.Sum; op.Valid(); op++ {
+			if op.Supports(typ) {
+				continue
+			}
+			refused++
+			for sources := 1; sources <= 3; sources++ {
+				srcs := [][]byte{buf[64:96], buf[96:128], buf[128:160]}[:sources]
+				err := kernels.Reduce(buf[:32], srcs, typ, op)
+				require.ErrorIs(t, err, kernels.ErrOp)
+				require.EqualError(t, err, fmt.Sprintf("kernels: no such reduction operator: %v of %v", op, typ))
+				if op == kernels.Avg {
+					require.ErrorIs(t, kernels.Average(buf[:32], srcs, typ, 2), kernels.ErrOp)
+				}
+			}
+		}
+	}
+	require.Equal(t, 8*2+6*5+2*9+4*10, refused)
+	require.Equal(t, before, buf)
+
+	require.ErrorIs(t, kernels.ReduceSlices([]float32{1}, kernels.BitXor, []float32{1}), kernels.ErrOp)
+	require.ErrorIs(t, kernels.ReduceSlices([]phasor{1}, kernels.Max, []phasor{1}), kernels.ErrOp)
+	require.ErrorIs(t, kernels.ReduceSlices([]vote{{}}, kernels.Sum, []vote{{}}), kernels.ErrOp)
+	require.ErrorIs(t, kernels.ReduceSlices([]int32{1}, kernels.MinLoc, []int32{1}), kernels.ErrOp)
 }
 
 func TestAllocs(t *testing.T) {
 	for typ := kernels.TypeInt8; typ.Valid(); typ++ {
-		for op := kernels.Sum; op.Valid(); op++ {
+		for _, op := range operators(typ) {
 			for sources := 1; sources <= 9; sources++ {
 				r := rand.New(rand.NewPCG(seed, 0))
 				j := newJob(r, typ, op, sources, 100, zero, none)
@@ -477,6 +651,12 @@ func TestAllocs(t *testing.T) {
 			panic("refused")
 		}
 	}), "grad")
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		var dst, a, b [10]offer
+		if kernels.ReduceSlices(dst[:], kernels.MinLoc, a[:], b[:], a[:]) != nil {
+			panic("refused")
+		}
+	}), "offer")
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		var dst, a, b [10]float64
 		if kernels.Reduce(kernels.Bytes(dst[:]), [][]byte{kernels.Bytes(a[:]), kernels.Bytes(b[:])}, kernels.TypeFloat64, kernels.Sum) != nil {

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"math/bits"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -9,20 +10,60 @@ import (
 	"github.com/weft-go/weft/kernels"
 )
 
+// TestOp: names, and the types of each operator.
 func TestOp(t *testing.T) {
-	for op, name := range map[kernels.Op]string{
-		kernels.Sum: "sum", kernels.Prod: "prod", kernels.Min: "min", kernels.Max: "max", kernels.Avg: "avg",
-	} {
-		require.True(t, op.Valid())
-		require.Equal(t, name, op.String())
-		parsed, err := kernels.ParseOp(name)
-		require.NoError(t, err)
-		require.Equal(t, op, parsed)
+	integers := []kernels.Type{
+		kernels.TypeInt8, kernels.TypeInt16, kernels.TypeInt32, kernels.TypeInt64,
+		kernels.TypeUint8, kernels.TypeUint16, kernels.TypeUint32, kernels.TypeUint64,
+	}
+	floats := []kernels.Type{
+		kernels.TypeFloat8E4M3, kernels.TypeFloat8E5M2, kernels.TypeFloat16, kernels.TypeBFloat16,
+		kernels.TypeFloat32, kernels.TypeFloat64,
+	}
+	real := append(slices.Clone(integers), floats...)
+	numbers := append(slices.Clone(real), kernels.TypeComplex64, kernels.TypeComplex128)
+	locs := []kernels.Type{kernels.TypeFloat32Loc, kernels.TypeFloat64Loc, kernels.TypeInt32Loc, kernels.TypeInt64Loc}
+	all := []struct {
+		op    kernels.Op
+		name  string
+		alias string
+		on    []kernels.Type
+	}{
+		{kernels.Sum, "sum", "", numbers},
+		{kernels.Prod, "prod", "", numbers},
+		{kernels.Min, "min", "", real},
+		{kernels.Max, "max", "", real},
+		{kernels.Avg, "avg", "", numbers},
+		{kernels.BitAnd, "bitand", "band", integers},
+		{kernels.BitOr, "bitor", "bor", integers},
+		{kernels.BitXor, "bitxor", "bxor", integers},
+		{kernels.LogicalAnd, "logicaland", "land", real},
+		{kernels.LogicalOr, "logicalor", "lor", real},
+		{kernels.MinLoc, "minloc", "", locs},
+		{kernels.MaxLoc, "maxloc", "", locs},
+	}
+	for i, c := range all {
+		require.EqualValues(t, i, c.op)
+		require.True(t, c.op.Valid())
+		require.Equal(t, c.name, c.op.String())
+		for _, s := range []string{c.name, c.alias} {
+			if s != "" {
+				parsed, err := kernels.ParseOp(s)
+				require.NoError(t, err)
+				require.Equal(t, c.op, parsed)
+			}
+		}
+		for typ := range kernels.Type(255) {
+			require.Equal(t, slices.Contains(c.on, typ), c.op.Supports(typ), "%v of %v", c.op, typ)
+		}
 	}
 	require.Equal(t, kernels.Sum, *new(kernels.Op))
-	require.False(t, (kernels.Avg + 1).Valid())
-	require.Equal(t, "Op(5)", (kernels.Avg + 1).String())
-	for _, s := range []string{"", "Sum", "sum ", "Op(5)", "mean"} {
+	for _, op := range []kernels.Op{kernels.Op(len(all)), 255} {
+		require.False(t, op.Valid())
+		require.False(t, op.Supports(kernels.TypeInt32))
+	}
+	require.Equal(t, "Op(12)", (kernels.MaxLoc + 1).String())
+	for _, s := range []string{"", "Sum", "sum ", "Op(5)", "Op(12)", "mean", "lxor"} {
 		_, err := kernels.ParseOp(s)
 		require.ErrorIs(t, err, kernels.ErrOp, "%q", s)
 	}
@@ -47,6 +88,14 @@ func TestType(t *testing.T) {
 		{kernels.TypeBFloat16, "bfloat16", "", 2},
 		{kernels.TypeFloat32, "float32", "float", 4},
 		{kernels.TypeFloat64, "float64", "double", 8},
+		{kernels.TypeFloat8E4M3, "float8e4m3", "f8e4m3", 1},
+		{kernels.TypeFloat8E5M2, "float8e5m2", "f8e5m2", 1},
+		{kernels.TypeComplex64, "complex64", "", 8},
+		{kernels.TypeComplex128, "complex128", "", 16},
+		{kernels.TypeFloat32Loc, "float32loc", "", 8},
+		{kernels.TypeFloat64Loc, "float64loc", "", 16},
+		{kernels.TypeInt32Loc, "int32loc", "", 8},
+		{kernels.TypeInt64Loc, "int64loc", "", 16},
 	} {
 		require.True(t, c.typ.Valid())
 		require.Equal(t, c.name, c.typ.String())
@@ -62,13 +111,13 @@ func TestType(t *testing.T) {
 		}
 	}
 	require.Equal(t, kernels.TypeInvalid, *new(kernels.Type))
-	for typ, name := range map[kernels.Type]string{kernels.TypeInvalid: "invalid", kernels.TypeFloat64 + 1: "Type(13)"} {
+	for typ, name := range map[kernels.Type]string{kernels.TypeInvalid: "invalid", kernels.TypeInt64Loc + 1: "Type(21)"} {
 		require.False(t, typ.Valid())
 		require.Equal(t, name, typ.String())
 		require.Zero(t, typ.Size())
 		require.Zero(t, typ.Align())
 	}
-	for _, s := range []string{"", "invalid", "Float32", "int", "float 32", "Type(13)"} {
+	for _, s := range []string{"", "invalid", "Float32", "int", "float 32", "Type(13)", "complex", "loc"} {
 		_, err := kernels.ParseType(s)
 		require.ErrorIs(t, err, kernels.ErrType, "%q", s)
 	}
@@ -93,6 +142,18 @@ func TestTypeOf(t *testing.T) {
 	testTypeOf[float64](t, kernels.TypeFloat64)
 	testTypeOf[kernels.Float16](t, kernels.TypeFloat16)
 	testTypeOf[kernels.BFloat16](t, kernels.TypeBFloat16)
+	testTypeOf[kernels.Float8E4M3](t, kernels.TypeFloat8E4M3)
+	testTypeOf[kernels.Float8E5M2](t, kernels.TypeFloat8E5M2)
+	testTypeOf[complex64](t, kernels.TypeComplex64)
+	testTypeOf[complex128](t, kernels.TypeComplex128)
+	testTypeOf[kernels.Float32Loc](t, kernels.TypeFloat32Loc)
+	testTypeOf[kernels.Float64Loc](t, kernels.TypeFloat64Loc)
+	testTypeOf[kernels.Int32Loc](t, kernels.TypeInt32Loc)
+	testTypeOf[kernels.Int64Loc](t, kernels.TypeInt64Loc)
+	testTypeOf[struct {
+		Value float32
+		Index int32
+	}](t, kernels.TypeFloat32Loc)
 
 	type (
 		i8  int8
@@ -122,6 +183,14 @@ func TestTypeOf(t *testing.T) {
 	testTypeOf[grad](t, kernels.TypeFloat16)
 	testTypeOf[gg](t, kernels.TypeFloat16)
 	testTypeOf[weight](t, kernels.TypeBFloat16)
+	testTypeOf[tiny](t, kernels.TypeFloat8E4M3)
+	testTypeOf[wide](t, kernels.TypeFloat8E5M2)
+	testTypeOf[phasor](t, kernels.TypeComplex64)
+	testTypeOf[spectrum](t, kernels.TypeComplex128)
+	testTypeOf[coldest](t, kernels.TypeFloat32Loc)
+	testTypeOf[farthest](t, kernels.TypeFloat64Loc)
+	testTypeOf[vote](t, kernels.TypeInt32Loc)
+	testTypeOf[offer](t, kernels.TypeInt64Loc)
 }
 
 func testTypeOf[T kernels.Number](t *testing.T, want kernels.Type) {
@@ -164,4 +233,21 @@ func TestViews(t *testing.T) {
 	bf[1] = kernels.BFloat16FromFloat32(1)
 	require.Equal(t, pattern(0x3F80), raw[1])
 	require.Nil(t, kernels.AsBFloat16[uint16](nil))
+
+	type octet uint8
+	small := []octet{0x38, 0xC0}
+	e4m3 := kernels.AsFloat8E4M3(small)
+	require.Equal(t, []float32{1, -2}, []float32{e4m3[0].Float32(), e4m3[1].Float32()})
+	e4m3[0] = kernels.Float8E4M3FromFloat32(448)
+	require.Equal(t, octet(0x7E), small[0])
+	require.Nil(t, kernels.AsFloat8E4M3[uint8](nil))
+	e5m2 := kernels.AsFloat8E5M2(small)
+	e5m2[1] = kernels.Float8E5M2FromFloat32(1)
+	require.Equal(t, octet(0x3C), small[1])
+	require.Nil(t, kernels.AsFloat8E5M2[uint8](nil))
+
+	z := []complex64{1 + 2i, 3 + 4i}
+	require.Equal(t, []float32{1, 2, 3, 4}, kernels.Slice[float32](kernels.Bytes(z)))
+	require.Panics(t, func() { kernels.Slice[complex64](kernels.Bytes(z)[:12]) })
+	require.Equal(t, []int32{7, 9}, kernels.Slice[int32](kernels.Bytes([]vote{{7, 9}})))
 }

@@ -53,3 +53,17 @@ func AsFloat16[T ~uint16](s []T) []Float16 {
 func AsBFloat16[T ~uint16](s []T) []BFloat16 {
 	return unsafe.Slice((*BFloat16)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
+
+// AsFloat8E4M3 returns the memory of s as Float8E4M3, each element with the
+// representation that the integer had. It is a view, not a copy: writes to
+// one are seen in the other.
+func AsFloat8E4M3[T ~uint8](s []T) []Float8E4M3 {
+	return unsafe.Slice((*Float8E4M3)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}
+
+// AsFloat8E5M2 returns the memory of s as Float8E5M2, each element with the
+// representation that the integer had. It is a view, not a copy: writes to
+// one are seen in the other.
+func AsFloat8E5M2[T ~uint8](s []T) []Float8E5M2 {
+	return unsafe.Slice((*Float8E5M2)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}

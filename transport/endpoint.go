@@ -87,16 +87,18 @@ type Memory interface {
 //	if the word has not changed { d.Sleep(ticket, timeout) }
 //	d.Disarm()
 //
-// The word must be read after Arm. One goroutine at a time sleeps.
+// The word must be read after Arm. Several goroutines of the owner may sleep at
+// once, for different words, each with a ticket of its own: a ring wakes them all,
+// and operations ring as long as one is armed.
 type Doorbell interface {
-	// Arm says that the owner is about to sleep.
+	// Arm says that a goroutine of the owner is about to sleep.
 	Arm() uint32
-	// Sleep returns when the bell was rung since Arm, or after about timeout; it
-	// may return early.
+	// Sleep returns when the bell was rung since the Arm that gave the ticket, or
+	// after about timeout; it may return early.
 	Sleep(ticket uint32, timeout time.Duration)
-	// Disarm says that the owner is awake.
+	// Disarm says that it is awake. Each Arm is followed by one.
 	Disarm()
-	// Ring wakes the owner if it sleeps.
+	// Ring wakes all that sleep.
 	Ring()
 }
 

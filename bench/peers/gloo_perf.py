@@ -19,7 +19,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 BATCH_TIME, TRIAL_TIME, TRIALS = 100e-6, 300e-6, 3
-MOST_BATCH, MOST_BATCHES, FEWEST, BLOCKS, ALIGN = 2000, 2000, 2, 5, 64
+MOST_BATCH, MOST_BATCHES, FEWEST, ALIGN = 2000, 2000, 2, 64
 COLLECTIVES = ["allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier"]
 PER_RANK = ("allgather", "alltoall")
 ROOTED = ("reduce", "broadcast")
@@ -84,7 +84,7 @@ def environment(args):
         "go": "",
         "mpi": "none",
         "revision": args.revision,
-        "command": f"gloo_perf.py -coll {args.coll} -b {args.b} -e {args.e} -f {args.f:g} -budget {args.budget:g} (Python {platform.python_version()})",
+        "command": f"gloo_perf.py -coll {args.coll} -b {args.b} -e {args.e} -f {args.f:g} -blocks {args.blocks} -budget {args.budget:g} (Python {platform.python_version()})",
     }
 
 
@@ -135,7 +135,7 @@ class Row:
         dist.barrier()
         return self.run(in_place, calls)
 
-    def plan(self, in_place, budget):
+    def plan(self, in_place, budget, blocks):
         self.timed(in_place, 5)
         calls = 1
         while True:
@@ -149,16 +149,16 @@ class Row:
         batch = math.ceil(min(BATCH_TIME / each, MOST_BATCH))
         if self.coll in ROOTED:
             batch = (batch + self.ranks - 1) // self.ranks * self.ranks
-        return batch, int(min(max(budget / BLOCKS / (each * batch), FEWEST), MOST_BATCHES))
+        return batch, int(min(max(budget / blocks / (each * batch), FEWEST), MOST_BATCHES))
 
 
 def measure(coll, count, src, dst, args, env, out):
     dst.copy_(src)
     row = Row(coll, count, src, dst)
     places = PLACES.get(coll, [True] if coll in ("broadcast", "barrier") else [False, True])
-    plans = {p: row.plan(p, args.budget) for p in places}
+    plans = {p: row.plan(p, args.budget, args.blocks) for p in places}
     samples = {p: [] for p in places}
-    for b in range(BLOCKS):
+    for b in range(args.blocks):
         for p in places if b % 2 == 0 else places[::-1]:
             batch, batches = plans[p]
             samples[p].append([row.timed(p, batch) / batch for _ in range(batches)])
@@ -232,6 +232,7 @@ def main():
     p.add_argument("-f", type=float, default=2)
     p.add_argument("-t", "-d", default="float")
     p.add_argument("-budget", type=seconds_of, default=0.1)
+    p.add_argument("-blocks", type=int, default=5)
     p.add_argument("-json", default="gloo.jsonl")
     p.add_argument("-revision", default="unknown")
     args = p.parse_args()

@@ -26,7 +26,6 @@
 #define MOST_BATCH 2000
 #define MOST_BATCHES 2000
 #define FEWEST 2
-#define BLOCKS 5
 #define ALIGN 64
 
 static const char *coll_names[] = {"allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier"};
@@ -38,7 +37,7 @@ static const char *coll_flag = "allreduce", *type = "float", *op = "sum", *label
 		  *revision = "unknown", *path = "";
 static double factor = 2, budget = 0.1;
 static long from = 8, to = 16 << 20;
-static int warmup = 5;
+static int warmup = 5, blocks = 5;
 
 static void die(const char *format, ...)
 {
@@ -200,7 +199,7 @@ struct lane {
 	struct weft_loop loop;
 	char *src, *dst;
 	int batch, batches;
-	double *samples; /* BLOCKS x batches */
+	double *samples; /* blocks x batches */
 };
 
 static long next; /* number of the next call of any lane */
@@ -239,9 +238,9 @@ static void plan(struct lane *l, int rooted)
 	l->batch = (int)n + (n > (int)n);
 	if (rooted)
 		l->batch = (l->batch + ranks - 1) / ranks * ranks;
-	n = budget / BLOCKS / (each * l->batch);
+	n = budget / blocks / (each * l->batch);
 	l->batches = n < FEWEST ? FEWEST : n > MOST_BATCHES ? MOST_BATCHES : (int)n;
-	l->samples = malloc(sizeof(double) * l->batches * BLOCKS);
+	l->samples = malloc(sizeof(double) * l->batches * blocks);
 }
 
 static void block(struct lane *l, int b)
@@ -253,12 +252,12 @@ static void block(struct lane *l, int b)
 
 static void report(struct lane *l, const char *version, const char *env, long bytes, long count)
 {
-	int n = l->batches * BLOCKS, b, p99, coll = l->loop.coll, recv_per = coll == WEFT_ALLGATHER || coll == WEFT_ALLTOALL;
+	int n = l->batches * blocks, b, p99, coll = l->loop.coll, recv_per = coll == WEFT_ALLGATHER || coll == WEFT_ALLTOALL;
 	int reduces = coll == WEFT_ALLREDUCE || coll == WEFT_REDUCE;
 	double *worst = malloc(sizeof(double) * n), median, mean = 0, lowest = 1e30, highest = 0, spread, bus;
 	must(MPI_Reduce(l->samples, worst, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
 	if (rank == 0) {
-		for (b = 0; b < BLOCKS; b++) {
+		for (b = 0; b < blocks; b++) {
 			qsort(worst + b * l->batches, l->batches, sizeof(double), ascending);
 			median = quantile(worst + b * l->batches, l->batches, 0.5);
 			lowest = median < lowest ? median : lowest;
@@ -327,7 +326,7 @@ static void row(int coll, long count, char *src, char *dst, long region, const c
 	}
 	for (i = 0; i < lanes; i++)
 		plan(&lane[i], coll == WEFT_REDUCE || coll == WEFT_BROADCAST);
-	for (b = 0; b < BLOCKS; b++)
+	for (b = 0; b < blocks; b++)
 		for (i = 0; i < lanes; i++)
 			block(&lane[b % 2 ? lanes - 1 - i : i], b);
 	for (i = 0; i < lanes; i++) {
@@ -393,14 +392,15 @@ int main(int argc, char **argv)
 		else if (strcmp(f, "-f") == 0) factor = atof(v);
 		else if (strcmp(f, "-w") == 0) warmup = atoi(v);
 		else if (strcmp(f, "-budget") == 0) budget = atof(v) / (strstr(v, "ms") ? 1000 : 1);
+		else if (strcmp(f, "-blocks") == 0) blocks = atoi(v);
 		else if (strcmp(f, "-label") == 0) label = v;
 		else if (strcmp(f, "-note") == 0) note = v;
 		else if (strcmp(f, "-revision") == 0) revision = v;
 		else if (strcmp(f, "-json") == 0) path = v;
 		else die("unknown flag %s", f);
 	}
-	if (from < 1 || to < from || factor <= 1)
-		die("-b at least 1, -e at least -b, -f above 1");
+	if (from < 1 || to < from || factor <= 1 || blocks < 1)
+		die("-b at least 1, -e at least -b, -f above 1, -blocks at least 1");
 	must(weft_loop_init());
 	MPI_Get_library_version(version, &n);
 	if (strncmp(version, "MPICH", 5) == 0) { /* "MPICH Version: 4.0.2" and more lines */

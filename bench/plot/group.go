@@ -28,7 +28,11 @@ type point struct {
 	bytes     int64
 	us        float64
 	spreadPct float64
-	algbw     float64
+
+	// Of a library that took turns with ours: its time by ours, as that run has
+	// it, and the series that ours belongs to.
+	ratio   float64
+	ratioTo string
 }
 
 // order is that of the collectives in what is made.
@@ -52,11 +56,14 @@ func group(lines []record.Line) []*chart {
 			continue
 		}
 		c := chartOf(&charts, l)
-		c.add(seriesName(l), l.Library == "weft", point{l.Bytes, l.P50US, l.SpreadPct, l.AlgBW})
+		c.add(seriesName(l), l.Library == "weft", point{bytes: l.Bytes, us: l.P50US, spreadPct: l.SpreadPct})
 		if l.PeerP50US != nil && *l.PeerP50US > 0 {
-			p := point{bytes: l.Bytes, us: *l.PeerP50US, algbw: float64(l.Bytes) / *l.PeerP50US / 1e3}
+			p := point{bytes: l.Bytes, us: *l.PeerP50US}
 			if l.PeerSpreadPct != nil {
 				p.spreadPct = *l.PeerSpreadPct
+			}
+			if l.Ratio != nil {
+				p.ratio, p.ratioTo = *l.Ratio, seriesName(l)
 			}
 			c.add(l.Peer+sameProcess, false, p)
 		}

@@ -13,8 +13,9 @@ import (
 func markdown(charts []*chart, lines []record.Line) string {
 	var b strings.Builder
 	b.WriteString("# Results\n\nMedian time of a call ± spread, in µs; in parentheses by how much weft, the first column, is\n" +
-		"faster (above 1) or slower (below). Out of place, but for Broadcast and Barrier. How this is\n" +
-		"measured, and what it is worth: [README](../README.md).\n")
+		"faster (above 1) or slower (below), as found in the same process where there is one. Out of\n" +
+		"place, but for Broadcast and Barrier. How this is measured, and what it is worth:\n" +
+		"[README](../README.md).\n")
 	b.WriteString("\n## Where\n\n")
 	for _, e := range environments(lines) {
 		fmt.Fprintf(&b, "- %s\n", e)
@@ -36,7 +37,11 @@ func markdown(charts []*chart, lines []record.Line) string {
 				case i == 0 || ours == nil || !c.series[0].ours:
 					fmt.Fprintf(&b, " %s ± %.0f %% |", number(p.us), p.spreadPct)
 				default:
-					fmt.Fprintf(&b, " %s ± %.0f %% (%s) |", number(p.us), p.spreadPct, number(p.us/ours.us))
+					ratio := p.us / ours.us
+					if p.ratioTo == c.series[0].name {
+						ratio = p.ratio
+					}
+					fmt.Fprintf(&b, " %s ± %.0f %% (%s) |", number(p.us), p.spreadPct, number(ratio))
 				}
 			}
 			b.WriteString("\n")

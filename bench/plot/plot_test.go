@@ -47,6 +47,21 @@ func TestPictures(t *testing.T) {
 	require.Error(t, run(dir, []string{filepath.Join(dir, "none")}))
 }
 
+// TestRatios: that of a run is told, which is not that of the two medians, but
+// only of the series which it was found with.
+func TestRatios(t *testing.T) {
+	peer, ratio := 30.0, 2.5
+	l := record.Line{Library: "weft", Coll: "allreduce", Ranks: 2, Bytes: 8, Type: "float", P50US: 10, Peer: "Some MPI", PeerP50US: &peer, Ratio: &ratio}
+	lines := []record.Line{l}
+	require.Contains(t, markdown(group(lines), lines), "| 10.0 ± 0 % | 30.0 ± 0 % (2.50) |")
+	lines[0].Memory = "symmetric"
+	require.Contains(t, markdown(group(lines), lines), "| 10.0 ± 0 % | 30.0 ± 0 % (2.50) |")
+	plain := l
+	plain.PeerP50US, plain.Ratio = nil, nil
+	lines = append(lines, plain)
+	require.Contains(t, markdown(group(lines), lines), "| 10.0 ± 0 % | 10.0 ± 0 % (1.00) | 30.0 ± 0 % (3.00) |")
+}
+
 func TestLeastSpreadCounts(t *testing.T) {
 	l := record.Line{Library: "weft", Coll: "allreduce", Ranks: 2, Bytes: 8, Type: "float", P50US: 5, SpreadPct: 90}
 	quiet := l

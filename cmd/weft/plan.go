@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -32,15 +33,17 @@ type planFlags struct {
 	ranks, count, root, message, cells       int
 	nodes                                    int
 	list, cost, verify, byStep, multicast    bool
+
+	given []string // the names of those on the command line, sorted
 }
 
 func (f *planFlags) register(fs *flag.FlagSet) {
-	fs.StringVar(&f.coll, "coll", "", "the `COLLECTIVE`: allreduce, reduce, broadcast, allgather, alltoall or barrier")
+	fs.StringVar(&f.coll, "coll", "", "the `COLLECTIVE`: "+collectiveNames())
 	fs.StringVar(&f.algo, "algo", "", "its `ALGORITHM` (default: the one that the model finds the fastest)")
 	fs.IntVar(&f.ranks, "n", 0, "among `N` ranks")
-	fs.IntVar(&f.count, "count", -1, "`ELEMENTS` per rank, or per block of alltoall (default: N; 1 of alltoall and allgather)")
+	fs.IntVar(&f.count, "count", 0, "`ELEMENTS` per rank, or per block where there are blocks for all ranks (default: N, or 1 per block)")
 	fs.StringVar(&f.typ, "type", "float32", "`TYPE` of the elements")
-	fs.IntVar(&f.root, "root", 0, "`RANK` that has or gets everything, of broadcast and reduce")
+	fs.IntVar(&f.root, "root", 0, "`RANK` that has or gets everything, of broadcast, reduce, gather and scatter")
 	fs.StringVar(&f.rank, "rank", "all", "print the steps of this `RANK` only")
 	fs.IntVar(&f.message, "message", 0, "largest message, in `BYTES` (default: as memory of one node has it)")
 	fs.IntVar(&f.cells, "cells", 0, "`MESSAGES` that a lane holds (default: as memory of one node has it)")
@@ -53,6 +56,61 @@ func (f *planFlags) register(fs *flag.FlagSet) {
 	fs.BoolVar(&f.multicast, "multicast", false, "choose from algorithms that need multicast memory, too")
 	fs.BoolVar(&f.verify, "verify", false, "prove that the schedules are right, in two calls one after the other")
 	fs.BoolVar(&f.list, "list", false, "list the algorithms, of -coll or of all")
+}
+
+// collectiveNames is like "allreduce, reduce or barrier".
+func collectiveNames() string {
+	var names []string
+	for _, c := range plan.Collectives() {
+		names = append(names, c.String())
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// A planTask is what "weft plan" can be asked to do, by a flag, and the flags that
+// count then.
+type planTask struct {
+	flag  string // none: print the steps
+	flags []string
+}
+
+var planTasks = []planTask{
+	{"list", []string{"coll"}},
+	{"cost", []string{"coll", "n", "type", "root", "message", "cells", "model", "nodes", "allow", "multicast"}},
+	{"verify", []string{"coll", "algo", "n", "count", "type", "root", "message", "cells"}},
+	{"svg", []string{"coll", "algo", "n", "count", "type", "root", "message", "cells", "model", "nodes", "by-step"}},
+	{"", []string{"coll", "algo", "n", "count", "type", "root", "message", "cells", "rank"}},
+}
+
+// choiceFlags count as well where no algorithm is given.
+var choiceFlags = []string{"model", "nodes", "allow", "multicast"}
+
+// checkUse refuses flags that contradict each other or would do nothing.
+func (f *planFlags) checkUse() error {
+	if f.svg == "" && slices.Contains(f.given, "svg") {
+		return errors.New("-svg must name a file, or - for the standard output")
+	}
+	asked := map[string]bool{"list": f.list, "cost": f.cost, "verify": f.verify, "svg": f.svg != "", "": true}
+	i := slices.IndexFunc(planTasks, func(t planTask) bool { return asked[t.flag] })
+	task := planTasks[i]
+	chooses := task.flag != "list" && f.algo == ""
+	for _, name := range f.given {
+		_, isTask := asked[name]
+		chooser := slices.Contains(choiceFlags, name)
+		switch {
+		case name == task.flag, isTask && !asked[name], slices.Contains(task.flags, name), chooses && chooser:
+		case isTask:
+			return fmt.Errorf("-%s and -%s: one at a time", task.flag, name)
+		case chooser && task.flag != "list":
+			return fmt.Errorf("-%s does nothing, as -algo says which algorithm", name)
+		case task.flag == "": // all others count
+			return fmt.Errorf("-%s does nothing without -svg", name)
+		default:
+			return fmt.Errorf("-%s does nothing with -%s", name, task.flag)
+		}
+	}
+	return nil
 }
 
 // A planRequest is planFlags understood.
@@ -77,6 +135,7 @@ func planCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if fs.NArg() > 0 {
 		return misuse(fs, stderr, fmt.Sprintf("%q is not a flag", fs.Arg(0)))
 	}
+	fs.Visit(func(x *flag.Flag) { f.given = append(f.given, x.Name) })
 	r, err := f.understand()
 	if err != nil {
 		return misuse(fs, stderr, strings.TrimPrefix(err.Error(), "plan: "))
@@ -90,6 +149,10 @@ func planCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 
 // understand checks the flags.
 func (f planFlags) understand() (*planRequest, error) {
+	f.algo = strings.ToLower(strings.TrimSpace(f.algo))
+	if err := f.checkUse(); err != nil {
+		return nil, err
+	}
 	r := &planRequest{planFlags: f, oneRank: -1}
 	if f.coll == "" {
 		if f.list {
@@ -138,17 +201,17 @@ func (r *planRequest) understandShape() error {
 	layout := progress.DefaultLayout(r.ranks)
 	r.shape = plan.Shape{Collective: r.collective, Ranks: r.ranks, Count: r.count, ElemBytes: typ.Size(), Root: r.root,
 		MessageBytes: layout.MessageBytes(), Cells: layout.Cells}
-	if r.message != 0 {
+	if slices.Contains(r.given, "message") {
 		r.shape.MessageBytes = r.message
 	}
-	if r.cells != 0 {
+	if slices.Contains(r.given, "cells") {
 		r.shape.Cells = r.cells
 	}
-	if r.count < 0 {
+	if !slices.Contains(r.given, "count") {
 		switch r.collective {
 		case plan.Barrier:
 			r.shape.Count = 0
-		case plan.AllToAll, plan.AllGather:
+		case plan.AllGather, plan.AllToAll, plan.Gather, plan.Scatter, plan.ReduceScatter:
 			r.shape.Count = 1
 		default:
 			r.shape.Count = r.ranks
@@ -191,32 +254,24 @@ func readModel(file string) (*plan.Model, error) {
 
 // run does what was asked for; without a special wish it prints the steps.
 func (r *planRequest) run(w io.Writer) error {
-	if r.list {
+	switch {
+	case r.list:
 		return r.printList(w)
+	case r.cost:
+		return r.printCost(w)
+	case r.verify:
+		return r.runVerify(w)
+	case r.svg != "":
+		return r.draw(w)
 	}
-	printSteps := true
-	for _, do := range []struct {
-		wanted bool
-		run    func(io.Writer) error
-	}{{r.cost, r.printCost}, {r.verify, r.runVerify}, {r.svg != "", r.draw}} {
-		if do.wanted {
-			printSteps = false
-			if err := do.run(w); err != nil {
-				return err
-			}
-		}
-	}
-	if printSteps {
-		return r.printSteps(w)
-	}
-	return nil
+	return r.printSteps(w)
 }
 
 // printList prints the algorithms: names, then where each is from and in which
 // order it reduces.
 func (r *planRequest) printList(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for c := plan.AllReduce; c <= plan.Barrier; c++ {
+	for _, c := range plan.Collectives() {
 		if r.collective != 0 && r.collective != c {
 			continue
 		}

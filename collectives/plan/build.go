@@ -7,7 +7,8 @@ type Algorithm struct {
 	// Source is where the algorithm is from.
 	Source string
 	// Order says in which order contributions are reduced; it is empty where
-	// nothing is. In any case all ranks get the same bits, and so does a repetition.
+	// nothing is. In any case all ranks that have a result get the same bits, and so
+	// does a repetition.
 	Order string
 	// RankOrder: each element is reduced once, in rank order, so that the result is
 	// that of a loop over the ranks, to the bit, also for types of 16 bits.
@@ -17,18 +18,23 @@ type Algorithm struct {
 
 	recipe func(w *writer) recipe
 	claim  func(s Shape) Claim
-	order  func(s Shape) []*order // per element; nil where nothing is reduced
+	order  func(s Shape) []*order // per element, see Shape.result; nil where nothing is reduced
 }
 
 // families are all algorithms, per collective, the simplest first.
 var families = [...][]func() Algorithm{
 	AllReduce: {allReduceOneShot, allReduceTwoShot, allReduceRing, allReduceDoubling, allReduceHalving,
 		allReduceTree, allReduceDoubleTree, allReduceMultimem},
-	Reduce:    {reduceDirect, reduceTree, reduceDoubleTree},
-	Broadcast: {broadcastDirect, broadcastTree, broadcastChain, broadcastDoubleTree, broadcastMultimem},
-	AllGather: {allGatherDirect, allGatherRing, allGatherNeighbour, allGatherDoubling, allGatherBruck},
-	AllToAll:  {allToAllDirect, allToAllPairwise, allToAllBruck},
-	Barrier:   {barrierDirect, barrierDissemination},
+	Reduce:        {reduceDirect, reduceTree, reduceDoubleTree},
+	Broadcast:     {broadcastDirect, broadcastTree, broadcastChain, broadcastDoubleTree, broadcastMultimem},
+	AllGather:     {allGatherDirect, allGatherRing, allGatherNeighbour, allGatherDoubling, allGatherBruck},
+	AllToAll:      {allToAllDirect, allToAllPairwise, allToAllBruck},
+	Gather:        {gatherDirect, gatherTree},
+	Scatter:       {scatterDirect, scatterTree},
+	ReduceScatter: {reduceScatterDirect, reduceScatterRing, reduceScatterHalving},
+	Scan:          {scanDirect, scanChain, scanDoubling},
+	Exscan:        {scanDirect, scanChain, scanDoubling},
+	Barrier:       {barrierDirect, barrierDissemination},
 }
 
 // Algorithms returns the names of the algorithms of a collective, always in the
@@ -87,7 +93,7 @@ func Build(algorithm string, s Shape, rank int) (*Schedule, error) {
 // idle says whether there is nothing to do.
 func (s Shape) idle() bool {
 	return s.Count == 0 && s.Collective != Barrier ||
-		s.Ranks == 1 && (s.Collective == Broadcast || s.Collective == Barrier)
+		s.Ranks == 1 && (s.Collective == Broadcast || s.Collective == Exscan || s.Collective == Barrier)
 }
 
 // Claim returns what the algorithm is said to take for a shape. [Verify] checks

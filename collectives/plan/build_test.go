@@ -47,7 +47,7 @@ func TestBuildRefuses(t *testing.T) {
 func TestLookup(t *testing.T) {
 	require.Nil(t, Algorithms(0))
 	require.Nil(t, Algorithms(200))
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		names := Algorithms(c)
 		require.Equal(t, names, Algorithms(c))
 		sorted := slices.Sorted(slices.Values(names))
@@ -57,7 +57,7 @@ func TestLookup(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, c, a.Collective)
 			require.NotEmpty(t, a.Source)
-			require.Equal(t, c == AllReduce || c == Reduce, a.Order != "", name)
+			require.Equal(t, c.reduces(), a.Order != "", name)
 		}
 		_, ok := Lookup(c, "magic")
 		require.False(t, ok)
@@ -67,7 +67,7 @@ func TestLookup(t *testing.T) {
 // TestPure: equal arguments give equal schedules, and the rank is all that
 // differs.
 func TestPure(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			s := Shape{Collective: c, Ranks: 6, Count: 50, ElemBytes: 2, MessageBytes: 32, Cells: 3}
 			if c == Barrier {
@@ -80,7 +80,7 @@ func TestPure(t *testing.T) {
 
 // TestMulticast: an algorithm says so if and only if it uses multicast memory.
 func TestMulticast(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			a, _ := Lookup(c, name)
 			s := Shape{Collective: c, Ranks: 4, Count: 9, ElemBytes: 2, MessageBytes: 32, Cells: 3}
@@ -99,7 +99,7 @@ func TestMulticast(t *testing.T) {
 
 // TestClaimsAreTight: where all shares are equal, bounds are reached.
 func TestClaimsAreTight(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for n := 2; n <= 17; n++ {
 				s := Shape{Collective: c, Ranks: n, Count: 16 * n, ElemBytes: 4, MessageBytes: 1 << 16, Cells: 4}
@@ -119,45 +119,89 @@ func TestClaimsAreTight(t *testing.T) {
 	}
 }
 
-// TestOrders: the orders are of all ranks, each once, and where they are said to
-// be in rank order they are.
+// TestOrders: the orders are of the ranks that a result is of, each once, and
+// where they are said to be in rank order they are.
 func TestOrders(t *testing.T) {
-	for _, c := range []Collective{AllReduce, Reduce} {
+	for _, c := range Collectives() {
+		if !c.reduces() {
+			continue
+		}
 		for _, name := range Algorithms(c) {
 			a, _ := Lookup(c, name)
 			for n := 2; n <= 33; n++ {
 				s := Shape{Collective: c, Ranks: n, Count: 5 * n, ElemBytes: 4, MessageBytes: 40, Cells: 2}
+				if c.scans() || c == ReduceScatter {
+					s.Count = 2
+				}
 				for root := range n {
 					s.Root = root
-					var ranks, rotated []int
-					for i := range n {
-						ranks = append(ranks, i)
-						rotated = append(rotated, (root+i)%n)
-					}
-					for i, o := range a.order(s) {
-						got := o.leaves()
-						require.Equal(t, ranks, slices.Sorted(slices.Values(got)), "%s", o)
-						switch name {
-						case "ring":
-							require.Equal(t, 1, descents(append(got, got[0])))
-						case "oneshot", "twoshot", "direct", "multimem":
-							require.Equal(t, ranks, got)
-							require.Len(t, o.of, n)
-						case "doubling", "halving":
-							require.Equal(t, ranks, got)
-						case "tree":
-							require.Equal(t, rotated, got)
-						case "doubletree":
-							if n%2 == 1 || i < 10 { // the first segment goes by the first tree
-								require.Equal(t, rotated, got)
-							}
+					orders := a.order(s)
+					for r := range n {
+						for i := range s.Count {
+							checkOrder(t, a, s, r, i, orders[s.result(r, i)])
+						}
+						if s.results() == s.Count {
+							break // the same for all ranks
 						}
 					}
-					if c == AllReduce {
+					if !c.rooted() {
 						break
 					}
 				}
 			}
+		}
+	}
+}
+
+// checkOrder checks the order of element i of a rank's result.
+func checkOrder(t *testing.T, a Algorithm, s Shape, rank, i int, o *order) {
+	t.Helper()
+	n := s.Ranks
+	if s.Collective == Scan {
+		n = rank + 1
+	} else if s.Collective == Exscan {
+		if n = rank; n == 0 {
+			require.Nil(t, o)
+			return
+		}
+	}
+	var ranks, rotated []int
+	for i := range n {
+		ranks = append(ranks, i)
+		rotated = append(rotated, (s.Root+i)%n)
+	}
+	got := o.leaves()
+	require.Equal(t, ranks, slices.Sorted(slices.Values(got)), "%s", o)
+	if a.RankOrder {
+		require.Equal(t, ranks, got)
+		if n > 1 {
+			require.Len(t, o.of, n, "at once: %s", o)
+		}
+	}
+	switch a.Name {
+	case "ring":
+		require.Equal(t, 1, descents(append(got, got[0])))
+		if s.Collective == ReduceScatter {
+			require.Equal(t, rank, got[n-1])
+		}
+	case "multimem":
+		require.Equal(t, ranks, got)
+		require.Len(t, o.of, n)
+	case "doubling", "chain":
+		require.Equal(t, ranks, got)
+	case "halving":
+		if s.Collective == AllReduce {
+			require.Equal(t, ranks, got)
+		} else if n&(n-1) == 0 { // far ranks first
+			require.Equal(t, 0, got[0])
+			require.Equal(t, n/2, got[1])
+			require.Equal(t, n-1, got[n-1])
+		}
+	case "tree":
+		require.Equal(t, rotated, got)
+	case "doubletree":
+		if n%2 == 1 || i < 10 { // the first segment goes by the first tree
+			require.Equal(t, rotated, got)
 		}
 	}
 }
@@ -170,6 +214,35 @@ func descents(list []int) int {
 		}
 	}
 	return n
+}
+
+// TestBlocks: ranges of the caller's memory are within one block where a message
+// does not hold two, so that a caller may divide a call.
+func TestBlocks(t *testing.T) {
+	for _, c := range Collectives() {
+		if c == Barrier {
+			continue
+		}
+		for _, name := range Algorithms(c) {
+			for n := 2; n <= 17; n++ {
+				for _, count := range []int{5, 8, 9, 20} {
+					s := Shape{Collective: c, Ranks: n, Count: count, ElemBytes: 4, MessageBytes: 36, Cells: 3}
+					if c.rooted() {
+						s.Root = n / 2
+					}
+					for _, x := range all(t, name, s) {
+						for _, step := range x.Steps {
+							for _, r := range append(slices.Clone(step.Srcs), step.Dst) {
+								if (r.Buf == Send || r.Buf == Recv) && r.Len() > 0 {
+									require.Equal(t, r.From/count, (r.To-1)/count, "%v by %s: %v", s, name, step)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 // TestTrees: places fit together, and a rank below the root of a double tree is

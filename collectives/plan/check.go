@@ -10,6 +10,9 @@ func (m *machine) checkStep(p *process, s *Step) string {
 	if s.Complete && s.Kind != Combine && s.Kind != PullReduce {
 		return "reduces nothing and is called complete"
 	}
+	if s.Complete && m.shape.Collective.scans() {
+		return fmt.Sprintf("is called complete, which nothing is in a collective of prefixes: %v", m.shape.Collective)
+	}
 	if s.Kind == Put || s.Kind == Wait || s.Kind == Release {
 		if s.Peer < 0 || s.Peer >= m.shape.Ranks || s.Peer == p.rank {
 			return fmt.Sprintf("has peer %d, to which there is no lane", s.Peer)
@@ -62,7 +65,7 @@ func (m *machine) checkStep(p *process, s *Step) string {
 		}
 		return first(m.checkMulti(p, s.Dst), m.checkMulti(p, s.Srcs[0]))
 	}
-	if s.Kind == Combine && !m.shape.reduces() {
+	if s.Kind == Combine && !m.shape.Collective.reduces() {
 		return fmt.Sprintf("reduces in a collective that does not: %v", m.shape.Collective)
 	}
 	return ""

@@ -55,7 +55,7 @@ func newWorld(seed uint64, calls ...[]*Schedule) *world {
 	for _, x := range calls {
 		s := x[0].Shape
 		var orders []*order
-		if s.reduces() && s.Count > 0 {
+		if s.Collective.reduces() && s.Count > 0 {
 			a, _ := Lookup(s.Collective, x[0].Algorithm)
 			orders = a.order(s)
 		}
@@ -75,12 +75,17 @@ func (w *world) now(r int) *Schedule { return w.calls[w.ranks[r].call][r] }
 
 func (w *world) begin(r int) {
 	c, s := w.ranks[r], w.now(r).Shape
-	c.recv, c.send = make([]uint64, s.recvElems(r)), make([]uint64, s.sendElems())
+	c.recv, c.send = make([]uint64, s.recvElems(r)), make([]uint64, s.sendElems(r))
 	c.scratch = make([]uint64, w.now(r).ScratchElems)
-	if w.inPlace[r] && len(c.recv) > 0 && s.Collective != Broadcast {
-		c.send = c.recv[:len(c.send)]
-		if s.Collective == AllGather {
-			c.send = c.recv[r*s.Count : (r+1)*s.Count]
+	if w.inPlace[r] && len(c.recv) > 0 && len(c.send) > 0 {
+		own := func(of []uint64) []uint64 { return of[r*s.Count : (r+1)*s.Count] }
+		switch s.Collective {
+		case AllGather, Gather:
+			c.send = own(c.recv)
+		case Scatter, ReduceScatter:
+			c.recv = own(c.send)
+		default:
+			c.send = c.recv
 		}
 	}
 	for i := range c.send {
@@ -146,6 +151,7 @@ func (w *world) advance(r int) bool {
 	steps := w.now(r).Steps
 	if c.step == len(steps) {
 		w.check(r)
+		w.kept(r)
 		c.call, c.step = c.call+1, 0
 		if c.call < len(w.calls) {
 			w.begin(r)
@@ -211,18 +217,39 @@ func (w *world) check(r int) {
 		switch s.Collective {
 		case Broadcast:
 			want = contribution(c.call, s.Root, i)
-		case AllGather:
+		case AllGather, Gather:
 			want = contribution(c.call, i/s.Count, i%s.Count)
+		case Scatter:
+			want = contribution(c.call, s.Root, r*s.Count+i)
 		case AllToAll:
 			want = contribution(c.call, i/s.Count, r*s.Count+i%s.Count)
 		default:
 			want = contribution(c.call, 0, i)
 			if s.Ranks > 1 {
-				want = w.ordered(w.orders[c.call][i], c.call, i, true)
+				elem, complete := i, true
+				switch s.Collective {
+				case ReduceScatter:
+					elem = r*s.Count + i
+				case Scan, Exscan:
+					complete = false
+				}
+				want = w.ordered(w.orders[c.call][s.result(r, i)], c.call, elem, complete)
 			}
 		}
 		if got != want {
 			panic(fmt.Sprintf("rank %d has %d in recv[%d], not %d", r, got, i, want))
+		}
+	}
+}
+
+// kept checks that nothing of Send but the result was written to.
+func (w *world) kept(r int) {
+	c, s := w.ranks[r], w.now(r).Shape
+	shared := w.inPlace[r] && len(c.recv) > 0
+	for i, got := range c.send {
+		result := shared && (len(c.send) <= len(c.recv) || i/s.Count == r)
+		if !result && got != contribution(c.call, r, i) {
+			panic(fmt.Sprintf("rank %d has changed send[%d]", r, i))
 		}
 	}
 }

@@ -195,7 +195,7 @@ func TestTimeErrors(t *testing.T) {
 
 // A trace is consistent, and the same every time.
 func TestTrace(t *testing.T) {
-	for _, c := range collectives() {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			s := costShape(c, 6, 200)
 			schedules, err := buildRanks(Build, name, s)
@@ -250,7 +250,7 @@ func TestEstimate(t *testing.T) {
 	}
 	m := DefaultModel()
 	worst := 0.0
-	for _, c := range collectives() {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for _, n := range ranks {
 				for _, topology := range []Topology{nil, Spread(n, 2)} {

@@ -22,10 +22,14 @@
 //     of 16 bits it rounds once.
 //   - Complete is on the one step that makes a result of all contributions, on
 //     whichever rank that is; copies of it go everywhere. An average divides there
-//     by Ranks, which need not be the number of sources.
-//   - Recv is missing on ranks other than the root of a Reduce, Send in a
-//     Broadcast, both in a Barrier. Scratch is ScratchElems elements with any
-//     content, aligned to 16 bytes.
+//     by Ranks, which need not be the number of sources. Steps of a Scan or an
+//     Exscan are never complete: their callers refuse averages.
+//   - Recv is missing on ranks other than the root of a Reduce or Gather and on
+//     rank 0 of an Exscan, Send on ranks other than the root of a Scatter and in a
+//     Broadcast, both in a Barrier: no step names them there. Scratch is
+//     ScratchElems elements with any content, aligned to 16 bytes.
+//   - A range of Send or Recv is within one block of Count elements, where there are
+//     blocks, unless Count is so small that a message holds two blocks.
 //   - Multi is the same MultiElems elements, aligned to 16 bytes, on every rank. Its
 //     content is kept while a call lasts; calls of any shapes may use the same
 //     memory one after the other with nothing between them. Ranges that PullReduce
@@ -47,6 +51,7 @@
 // # Order
 //
 // Every algorithm that reduces documents its order ([Algorithm].Order). All ranks
-// get the same bits, every time. The order depends on the shape alone: on Cells
-// it does not, on MessageBytes it does for rings and double trees.
+// that get a result get the same bits, every time. The order depends on the shape
+// alone: on Cells it does not, on MessageBytes it does for the rings of AllReduce
+// and for double trees.
 package plan

@@ -73,7 +73,7 @@ func count(all []element, name string) int {
 // Each step has a box with a description and each message an arrow, all within
 // the picture.
 func TestSVG(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for _, n := range []int{1, 2, 5} {
 				for _, o := range []DrawOptions{{}, {ByStep: true, Topology: Spread(n, 2)}} {

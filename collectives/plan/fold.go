@@ -59,13 +59,7 @@ func (f fold) group(actor, j int) (from, to int) {
 // order is that of a reduction in which groups of actors are joined, the lower
 // ones first, until one group is left.
 func (f fold) order() *order {
-	level := make([]*order, 1<<f.log)
-	for i := range level {
-		level[i] = leaf(f.rank(i))
-		if i < f.rem {
-			level[i] = both(level[i], leaf(f.rank(i)+1))
-		}
-	}
+	level := f.pairs()
 	for len(level) > 1 {
 		for i := range len(level) / 2 {
 			level[i] = both(level[2*i], level[2*i+1])
@@ -73,6 +67,32 @@ func (f fold) order() *order {
 		level = level[:len(level)/2]
 	}
 	return level[0]
+}
+
+// farOrder is that of a reduction in which each actor of the lower half is joined
+// with the one as far up in the upper half, until one is left.
+func (f fold) farOrder() *order {
+	level := f.pairs()
+	for len(level) > 1 {
+		half := len(level) / 2
+		for i := range half {
+			level[i] = both(level[i], level[half+i])
+		}
+		level = level[:half]
+	}
+	return level[0]
+}
+
+// pairs is what the actors have when the pairs are joined.
+func (f fold) pairs() []*order {
+	list := make([]*order, 1<<f.log)
+	for i := range list {
+		list[i] = leaf(f.rank(i))
+		if i < f.rem {
+			list[i] = both(list[i], leaf(f.rank(i)+1))
+		}
+	}
+	return list
 }
 
 func foldOrder(s Shape) []*order { return same(s, foldOf(s.Ranks).order()) }

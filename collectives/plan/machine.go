@@ -45,6 +45,10 @@ type memory struct {
 	of   []value
 }
 
+func (m memory) part(at, n int) memory {
+	return memory{id: m.id, base: m.base + at, of: m.of[at : at+n]}
+}
+
 type message struct {
 	full           bool
 	of             []value
@@ -83,13 +87,13 @@ func newMachine(schedules []*Schedule, calls int, inPlace bool, y *symbols) *mac
 func (m *machine) begin(p *process) {
 	s, r := m.shape, p.rank
 	recv := memory{id: Recv, of: make([]value, s.recvElems(r))}
-	send := memory{id: Send, of: make([]value, s.sendElems())}
-	if m.inPlace && len(recv.of) > 0 {
-		send.id = Recv
-		if s.Collective == AllGather {
-			send.base = r * s.Count
-		}
-		send.of = recv.of[send.base : send.base+len(send.of)]
+	send := memory{id: Send, of: make([]value, s.sendElems(r))}
+	switch {
+	case !m.inPlace || len(recv.of) == 0 || len(send.of) == 0:
+	case len(send.of) <= len(recv.of):
+		send = recv.part(s.own(r), len(send.of))
+	default:
+		recv = send.part(s.own(r), len(recv.of))
 	}
 	for i := range send.of {
 		send.of[i] = m.symbols.leaf(p.call, r, i)
@@ -432,8 +436,10 @@ func (m *machine) result(p *process) *VerifyError {
 			return bad("has %s in recv[%d], where %s must be", m.symbols.text(got), i, m.symbols.text(want))
 		}
 	}
-	for i, got := range p.mem[Send].of {
-		if p.mem[Send].id == Send && got != m.symbols.leaf(p.call, p.rank, i) {
+	send, recv := p.mem[Send], p.mem[Recv]
+	for i, got := range send.of {
+		result := send.id == recv.id && (send.id == Recv || i >= recv.base && i < recv.base+len(recv.of))
+		if !result && got != m.symbols.leaf(p.call, p.rank, i) {
 			return bad("has changed send[%d]", i)
 		}
 	}

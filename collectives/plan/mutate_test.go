@@ -114,14 +114,14 @@ func TestRandomMutations(t *testing.T) {
 	kinds := map[string]int{}
 	moved, caught := 0, 0 // the numbers see most of what is refused, too
 	rng := rand.New(rand.NewPCG(3, 14))
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for _, n := range []int{2, 3, 4, 6} {
 				s := Shape{Collective: c, Ranks: n, Count: 13, ElemBytes: 4, MessageBytes: 16, Cells: 2}
 				if c == Barrier {
 					s.Count = 0
 				}
-				if s.rooted() {
+				if s.Collective.rooted() {
 					s.Root = n - 1
 				}
 				good := all(t, name, s)
@@ -174,7 +174,8 @@ func TestRandomMutations(t *testing.T) {
 	}
 	t.Log(kinds)
 	// What remains is order within a rank that does not matter, such as that of two
-	// puts to different peers, and doing twice what can be done twice.
+	// puts to different peers, doing twice what can be done twice, and putting from
+	// Recv what was copied there from Send.
 	for _, name := range []string{"peer", "length", "move source", "move destination", "order", "complete"} {
 		require.Zero(t, tallies[name].survived, name)
 	}
@@ -182,10 +183,48 @@ func TestRandomMutations(t *testing.T) {
 	require.Greater(t, caught, moved*9/10, "of %d", moved)
 }
 
+// TestEveryReduction breaks each reduction in each way that counts: two sources
+// exchanged, one left out, one twice, complete or not. All are refused.
+func TestEveryReduction(t *testing.T) {
+	tried := 0
+	for _, c := range Collectives() {
+		for _, name := range Algorithms(c) {
+			for n := 2; n <= 6 && c.reduces(); n++ {
+				s := Shape{Collective: c, Ranks: n, Count: 7, ElemBytes: 4, MessageBytes: 16, Cells: 2}
+				good := all(t, name, s)
+				refused := func(r, i int, spoil func(x *Step)) {
+					t.Helper()
+					broken := clone(good)
+					spoil(&broken[r].Steps[i])
+					err := Verify(broken)
+					require.ErrorAs(t, err, new(*VerifyError), "%v by %s: rank %d: %v", s, name, r, broken[r].Steps[i])
+					tried++
+				}
+				for r, x := range good {
+					for i, step := range x.Steps {
+						if step.Kind != Combine {
+							continue
+						}
+						refused(r, i, func(x *Step) { x.Complete = !x.Complete })
+						for k := range step.Srcs {
+							refused(r, i, func(x *Step) { x.Srcs = slices.Delete(x.Srcs, k, k+1) })
+							refused(r, i, func(x *Step) { x.Srcs = slices.Insert(x.Srcs, k, x.Srcs[k]) })
+							if k > 0 {
+								refused(r, i, func(x *Step) { x.Srcs[k-1], x.Srcs[k] = x.Srcs[k], x.Srcs[k-1] })
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d reductions were refused", tried)
+}
+
 // TestConcrete executes schedules with numbers in random interleavings, some
 // ranks in place and others not.
 func TestConcrete(t *testing.T) {
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			for n := 1; n <= 9; n++ {
 				for seed := range uint64(6) {
@@ -193,7 +232,7 @@ func TestConcrete(t *testing.T) {
 					if c == Barrier {
 						s.Count = 0
 					}
-					if s.rooted() {
+					if s.Collective.rooted() {
 						s.Root = int(seed) % n
 					}
 					x := all(t, name, s)
@@ -213,7 +252,7 @@ func TestSequences(t *testing.T) {
 		cells := 1 + rng.IntN(4)
 		var calls [][]*Schedule
 		for range 6 {
-			c := allCollectives[rng.IntN(len(allCollectives))]
+			c := Collectives()[rng.IntN(len(Collectives()))]
 			name := Algorithms(c)[rng.IntN(len(Algorithms(c)))]
 			if rng.IntN(2) == 0 { // replicas are where calls can meet
 				c, name = []Collective{AllReduce, Broadcast}[rng.IntN(2)], "multimem"
@@ -222,7 +261,7 @@ func TestSequences(t *testing.T) {
 			if c == Barrier {
 				s.Count = 0
 			}
-			if s.rooted() {
+			if s.Collective.rooted() {
 				s.Root = rng.IntN(n)
 			}
 			calls = append(calls, all(t, name, s))

@@ -62,16 +62,28 @@ func fill(orders []*order, p part, o *order) {
 
 // same is one order for all elements.
 func same(s Shape, o *order) []*order {
-	orders := make([]*order, s.Count)
-	fill(orders, part{to: s.Count}, o)
+	orders := make([]*order, s.results())
+	fill(orders, part{to: len(orders)}, o)
+	return orders
+}
+
+// perRank is an order for each rank's result; nil if it has none.
+func perRank(s Shape, of func(rank int) *order) []*order {
+	orders := make([]*order, s.results())
+	for r := range s.Ranks {
+		fill(orders, part{from: s.result(r, 0), to: s.result(r, s.Count)}, of(r))
+	}
 	return orders
 }
 
 // flatOrder is all ranks at once.
-func flatOrder(s Shape) []*order {
+func flatOrder(s Shape) []*order { return same(s, ranksAtOnce(s.Ranks)) }
+
+// ranksAtOnce is ranks 0 … n−1 at once.
+func ranksAtOnce(n int) *order {
 	all := &order{}
-	for r := range s.Ranks {
+	for r := range n {
 		all.of = append(all.of, leaf(r))
 	}
-	return same(s, all)
+	return all
 }

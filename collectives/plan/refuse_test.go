@@ -32,6 +32,11 @@ func TestRefused(t *testing.T) {
 	gather := Shape{Collective: AllGather, Ranks: 4, Count: 3, ElemBytes: 4, MessageBytes: 12, Cells: 2}
 	toAll := Shape{Collective: AllToAll, Ranks: 3, Count: 3, ElemBytes: 4, MessageBytes: 12, Cells: 2}
 	cast := Shape{Collective: Broadcast, Ranks: 3, Count: 40, ElemBytes: 4, MessageBytes: 16, Cells: 2, Root: 1}
+	toRoot := Shape{Collective: Gather, Ranks: 4, Count: 3, ElemBytes: 4, MessageBytes: 24, Cells: 2}
+	fromRoot := Shape{Collective: Scatter, Ranks: 4, Count: 3, ElemBytes: 4, MessageBytes: 24, Cells: 2, Root: 1}
+	blocks := Shape{Collective: ReduceScatter, Ranks: 4, Count: 3, ElemBytes: 4, MessageBytes: 24, Cells: 2}
+	scan := Shape{Collective: Scan, Ranks: 3, Count: 3, ElemBytes: 4, MessageBytes: 12, Cells: 2}
+	exscan := Shape{Collective: Exscan, Ranks: 3, Count: 3, ElemBytes: 4, MessageBytes: 12, Cells: 2}
 	barrier := Shape{Collective: Barrier, Ranks: 4, ElemBytes: 1, MessageBytes: 16, Cells: 2}
 	for _, test := range []struct {
 		name      string
@@ -201,6 +206,67 @@ func TestRefused(t *testing.T) {
 			}
 			x[1].Steps = append(x[1].Steps, x[1].Steps[wait:wait+3]...)
 		}, `takes 39 elements sent, where the algorithm claims 36`},
+		{"a subtree sent before it is there", "tree", toRoot, func(x []*Schedule) {
+			i, put := find(t, x[2], Wait, 0), find(t, x[2], Put, 0)
+			s := x[2].Steps
+			s[i], s[i+1], s[i+2], s[put] = s[put], s[i], s[i+1], s[i+2]
+		}, `rank 2, step \d+ \(put to 0 of scratch\[0:6\]; .*\): reads scratch\[3\], which nobody wrote`},
+		{"blocks of a subtree exchanged", "tree", toRoot, func(x []*Schedule) {
+			s := x[2].Steps
+			a, b := find(t, x[2], Copy, 0), find(t, x[2], Copy, 1)
+			s[a].Dst, s[b].Dst = s[b].Dst, s[a].Dst
+		}, `rank 0: has 3@0 in recv\[6\], where 2@0 must be`},
+		{"gathered by a rank that is not the root", "direct", toRoot, func(x []*Schedule) {
+			x[1].Steps = append(x[1].Steps, Step{Kind: Copy, Dst: Range{Buf: Recv, To: 3}, Srcs: []Range{{Buf: Send, To: 3}}})
+		}, `rank 1, step 1 .*: uses recv\[0:3\] of 0 elements`},
+		{"own block left out", "direct", toRoot, func(x []*Schedule) { remove(x[0], find(t, x[0], Copy, 0)) },
+			`rank 0: has unwritten memory in recv\[0\], where 0@0 must be`},
+		{"another's block", "direct", fromRoot, func(x []*Schedule) {
+			a, b := find(t, x[1], Put, 0), find(t, x[1], Put, 1)
+			s := x[1].Steps
+			s[a].Srcs, s[b].Srcs = s[b].Srcs, s[a].Srcs
+		}, `rank 2: has 1@9 in recv\[0\], where 1@6 must be`},
+		{"scattered from what others gave", "tree", fromRoot, func(x []*Schedule) {
+			x[3].Steps[find(t, x[3], Copy, 0)].Srcs[0] = Range{Buf: Send, To: 3}
+		}, `rank 3, step \d+ .*: uses send\[0:3\] of 0 elements`},
+		{"another's block reduced", "direct", blocks, func(x []*Schedule) {
+			s := &x[1].Steps[find(t, x[1], Put, 0)]
+			s.Srcs[0].From, s.Srcs[0].To = 0, 3
+		}, `rank 2, step \d+ \(combine .*\): combines different elements: 0@6 and 1@0`},
+		{"own block reduced out of place only", "direct", blocks, func(x []*Schedule) {
+			s := x[2].Steps
+			i := find(t, x[2], Combine, 0)
+			x[2].Steps = slices.Insert(s, i, Step{Kind: Copy, Dst: Range{Buf: Recv, To: 3}, Srcs: []Range{{Buf: Inbox, Peer: 0, To: 3}}})
+		}, `in place: rank 2, step \d+ \(combine .*\): counts the contribution of rank 0 twice`},
+		{"a block of which a half is missing", "halving", blocks, func(x []*Schedule) {
+			c := &x[1].Steps[find(t, x[1], Combine, 0)]
+			c.Kind, c.Srcs = Copy, c.Srcs[:1]
+		}, `is called complete with 3 of 4 contributions`},
+		{"a rank missing from a prefix", "direct", scan, func(x []*Schedule) {
+			c := &x[2].Steps[find(t, x[2], Combine, 0)]
+			c.Srcs = c.Srcs[:2]
+		}, `rank 2: has \(0 1\)@0 in recv\[0\], where \(0 1 2\)@0 must be`},
+		{"a rank too many in a prefix", "direct", exscan, func(x []*Schedule) {
+			c := &x[2].Steps[find(t, x[2], Combine, 0)]
+			c.Srcs = append(c.Srcs, Range{Buf: Send, To: 3})
+		}, `rank 2: has \(0 1 2\)@0 in recv\[0\], where \(0 1\)@0 must be`},
+		{"a complete prefix", "chain", scan, func(x []*Schedule) { x[2].Steps[find(t, x[2], Combine, 0)].Complete = true },
+			`rank 2, step \d+ \(combine .* \(complete\); .*\): is called complete, which nothing is in a collective of prefixes: scan`},
+		{"a prefix nested otherwise", "doubling", Shape{Collective: Scan, Ranks: 4, Count: 3, ElemBytes: 4, MessageBytes: 12, Cells: 2}, func(x []*Schedule) {
+			// Rank 3 adds ranks 0 and 1 to its own before rank 2.
+			s := x[3].Steps
+			first, second := find(t, x[3], Wait, 0), find(t, x[3], Wait, 1)
+			x[3].Steps = slices.Concat(s[:first], s[second:second+3], s[first:first+3], s[second+3:])
+			a, b := &x[3].Steps[first+1], &x[3].Steps[first+4]
+			a.Srcs[1], b.Srcs[1] = b.Srcs[1], a.Srcs[1]
+		}, `rank 3: has \(2 \(\(0 1\) 3\)\)@0 in recv\[0\], where \(\(0 1\) \(2 3\)\)@0 must be`},
+		{"a result of rank 0", "chain", exscan, func(x []*Schedule) {
+			x[0].Steps = append(x[0].Steps, Step{Kind: Copy, Dst: Range{Buf: Recv, To: 3}, Srcs: []Range{{Buf: Send, To: 3}}})
+		}, `rank 0, step 1 .*: uses recv\[0:3\] of 0 elements`},
+		{"a prefix kept before it is passed on", "chain", exscan, func(x []*Schedule) {
+			i, j := find(t, x[1], Combine, 0), find(t, x[1], Copy, 0)
+			x[1].Steps[i], x[1].Steps[j] = x[1].Steps[j], x[1].Steps[i]
+		}, `in place: rank 1, step \d+ \(combine .*\): counts the contribution of rank 0 twice: 0@0, 0@0`},
 		{"another shape", "direct", gather, func(x []*Schedule) { x[1].Shape.Count++ },
 			`rank 1: the schedule is of another rank, algorithm or shape`},
 		{"a lane to itself", "direct", gather, func(x []*Schedule) { x[1].Steps[0].Peer = 1 },

@@ -7,6 +7,9 @@ package plan
 // then it goes round again for everyone. 2(n−1) rounds; each rank sends
 // 2·S·(n−1)/n and reduces S·(n−1)/n.
 //
+// ReduceScatter is the first half, with the blocks of the caller. n−1 rounds;
+// each rank sends (n−1)·S and reduces that much.
+//
 // AllGather is the second half. n−1 rounds; each rank sends (n−1)·S.
 
 func allReduceRing() Algorithm {
@@ -50,14 +53,57 @@ func allReduceRing() Algorithm {
 			orders := make([]*order, s.Count)
 			for _, p := range r.cut(s).parts() {
 				for b := range n {
-					o := leaf(b + 1)
-					for i := 2; i <= n; i++ {
-						o = both(o, leaf(b+i))
-					}
-					fill(orders, p.share(n, b), o.mod(n))
+					fill(orders, p.share(n, b), roundTo(b, n))
 				}
 			}
 			return orders
+		},
+	}
+}
+
+// roundTo is the order of what goes round once, from the rank above b to b.
+func roundTo(b, n int) *order {
+	o := leaf(b + 1)
+	for i := 2; i <= n; i++ {
+		o = both(o, leaf(b+i))
+	}
+	return o.mod(n)
+}
+
+func reduceScatterRing() Algorithm {
+	return Algorithm{
+		Name:   "ring",
+		Source: "the first half of Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009)",
+		Order:  "pairwise, for the block of rank b: b+1, b+2, …, n−1, 0, …, b",
+		recipe: func(w *writer) recipe {
+			n, size := w.shape.Ranks, w.shape.Count
+			next, prev := (w.rank+1)%n, (w.rank+n-1)%n
+			r := recipe{stages: n - 1, most: w.shape.message()}
+			if n > 2 {
+				r.scratch = r.cut(w.shape).part(0).len()
+			}
+			r.begin = func(p part) func(int) {
+				acc := w.work(p, 0, p.len()) // what the previous stage left
+				return func(stage int) {
+					if stage == 0 {
+						w.put(next, p.of(Send, prev, size))
+					} else {
+						w.put(next, acc)
+					}
+					dst := acc
+					if stage == n-2 {
+						dst = p.in(Recv)
+					}
+					box := w.wait(prev, p.len())
+					w.combine(stage == n-2, dst, box, p.of(Send, (w.rank-2-stage+2*n)%n, size))
+					w.release(box)
+				}
+			}
+			return r
+		},
+		claim: everyoneToAll(func(s Shape) int { return s.Ranks - 1 }),
+		order: func(s Shape) []*order {
+			return perRank(s, func(rank int) *order { return roundTo(rank, s.Ranks) })
 		},
 	}
 }

@@ -6,16 +6,31 @@ import "fmt"
 type Collective uint8
 
 const (
-	AllReduce Collective = iota + 1 // Count elements per rank
-	Reduce                          // Count elements per rank; the result is at Root
-	Broadcast                       // Count elements, from Root
-	AllGather                       // Count elements per rank; the result has Ranks·Count
-	AllToAll                        // Count elements per block; both buffers have Ranks·Count
-	Barrier                         // no elements
+	AllReduce     Collective = iota + 1 // Count elements per rank
+	Reduce                              // Count elements per rank; the result is at Root
+	Broadcast                           // Count elements, from Root
+	AllGather                           // Count elements per rank; the result has Ranks·Count
+	AllToAll                            // Count elements per block; both buffers have Ranks·Count
+	Gather                              // Count elements per rank; the result, at Root, has Ranks·Count
+	Scatter                             // Count elements per rank, from the Ranks·Count that Root has
+	ReduceScatter                       // Ranks·Count elements per rank; the result has Count, block r at rank r
+	Scan                                // Count elements per rank; the result of rank r is of ranks 0 … r
+	Exscan                              // the same of ranks 0 … r−1; rank 0 has no result
+	Barrier                             // no elements
 )
 
 var collectiveNames = [...]string{AllReduce: "allreduce", Reduce: "reduce", Broadcast: "broadcast",
-	AllGather: "allgather", AllToAll: "alltoall", Barrier: "barrier"}
+	AllGather: "allgather", AllToAll: "alltoall", Gather: "gather", Scatter: "scatter",
+	ReduceScatter: "reducescatter", Scan: "scan", Exscan: "exscan", Barrier: "barrier"}
+
+// Collectives lists all of them.
+func Collectives() []Collective {
+	var all []Collective
+	for c := AllReduce; c <= Barrier; c++ {
+		all = append(all, c)
+	}
+	return all
+}
 
 func (c Collective) String() string {
 	if int(c) < len(collectiveNames) && c != 0 {
@@ -31,7 +46,7 @@ type Shape struct {
 	Ranks      int
 	Count      int // elements, see Collective
 	ElemBytes  int
-	Root       int // of Reduce and Broadcast, else 0
+	Root       int // of Reduce, Broadcast, Gather and Scatter, else 0
 
 	// MessageBytes is the largest message, Cells the number of messages that a
 	// lane holds before one must be released. Both are the transport's.
@@ -45,9 +60,12 @@ type Buffer uint8
 const (
 	// Send is the caller's source. A Broadcast has only Recv.
 	Send Buffer = iota + 1
-	// Recv is the caller's destination. It may be the same memory as Send (for
-	// AllGather: Send may be this rank's block of Recv), and a schedule is right
-	// either way.
+	// Recv is the caller's destination. It may be the same memory as Send, and a
+	// schedule is right either way. Where one of the two has a block for each rank
+	// and the other has one block, that may be this rank's block of the larger one:
+	// Send of Recv for AllGather and at the root of a Gather, Recv of Send for
+	// ReduceScatter and at the root of a Scatter. Other blocks of Send stay as they
+	// are.
 	Recv
 	// Scratch is memory of this rank that keeps nothing between calls.
 	Scratch
@@ -109,7 +127,9 @@ type Step struct {
 	Srcs  []Range
 
 	// Complete, of Combine and PullReduce: the result has the contributions of
-	// all ranks. An average is divided here, by Ranks, and nowhere else.
+	// all ranks. An average is divided here, by Ranks, and nowhere else. In a Scan or
+	// Exscan nothing is complete, not even what has all contributions: one rank's
+	// result is part of another's, and an average of it means nothing.
 	Complete bool
 	// Stage and Segment say where in the algorithm the step belongs, for
 	// pictures and messages: the round of the algorithm, and the part of the data. A

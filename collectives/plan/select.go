@@ -205,7 +205,7 @@ func (c *comparison) refine(lo, hi, a, b int) int {
 }
 
 // Choose returns the algorithm for a size: the bytes of the shape's Count, that
-// is, of what each rank gives or, for an AllToAll, of each block.
+// is, of what each rank gives or, where there are blocks, of each block.
 func (t *Table) Choose(bytes int) string {
 	i, found := slices.BinarySearchFunc(t.bands, bytes, func(b Band, bytes int) int { return b.FromBytes - bytes })
 	if !found {

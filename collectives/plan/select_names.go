@@ -8,7 +8,7 @@ import "slices"
 // be used, or excludes all that keep it.
 func (s Spec) Options(c Collective, multicast bool) TableOptions {
 	o := TableOptions{Multicast: multicast, Spec: s}
-	if c != AllReduce && c != Reduce || s.Names(c, multicast) || s.excludesRankOrder(c) {
+	if !c.reduces() || s.Names(c, multicast) || s.excludesRankOrder(c) {
 		return o
 	}
 	o.Allow = func(a Algorithm) bool { return a.RankOrder }

@@ -17,17 +17,6 @@ type specList struct {
 	names  []string
 }
 
-// collectives lists all of them.
-func collectives() []Collective {
-	var all []Collective
-	for c := range Collective(len(collectiveNames)) {
-		if collectiveNames[c] != "" {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
 // ParseSpec reads what the user allows, in this form:
 //
 //	ring,tree;allreduce:ring;broadcast:^tree
@@ -74,7 +63,7 @@ func ParseSpec(text string) (Spec, error) {
 func ParseCollective(name string) (Collective, error) {
 	name = normalName(name)
 	var known []string
-	for _, c := range collectives() {
+	for _, c := range Collectives() {
 		if c.String() == name {
 			return c, nil
 		}
@@ -117,7 +106,7 @@ func algorithmsOf(c Collective) (names []string, of string) {
 	if c != 0 {
 		return Algorithms(c), " for " + c.String()
 	}
-	for _, c := range collectives() {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -170,7 +159,7 @@ func (s Spec) String() string {
 	if l, ok := s.lists[0]; ok {
 		parts = append(parts, l.String())
 	}
-	for _, c := range collectives() {
+	for _, c := range Collectives() {
 		if l, ok := s.lists[c]; ok {
 			parts = append(parts, c.String()+":"+l.String())
 		}

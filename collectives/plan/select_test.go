@@ -28,7 +28,7 @@ func TestTableHasNoHole(t *testing.T) {
 	}
 	spec, err := ParseSpec("ring") // nothing that all have
 	require.NoError(t, err)
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, n := range ranks {
 			options := []TableOptions{{}, {Multicast: true, Topology: Spread(n, 2)}, {Spec: spec}}
 			if n > 9 {
@@ -100,7 +100,7 @@ func TestTableChoosesTheFastest(t *testing.T) {
 		t.Skip("nothing happens at the same time")
 	}
 	m := DefaultModel()
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, n := range []int{2, 4, 7} {
 			s := tableShape(c, n)
 			table, err := NewTable(m, s, TableOptions{})
@@ -282,7 +282,7 @@ func FuzzParseSpec(f *testing.F) {
 		again, err := ParseSpec(s.String())
 		require.NoError(t, err, s.String())
 		require.Equal(t, s, again)
-		for _, c := range collectives() {
+		for _, c := range Collectives() {
 			names, err := s.choose(c, Algorithms(c))
 			require.NoError(t, err)
 			require.NotEmpty(t, names)
@@ -301,6 +301,41 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
+// What reduces keeps rank order unless an algorithm is asked for by name, or all
+// that keep it are excluded.
+func TestSpecOptions(t *testing.T) {
+	for _, c := range Collectives() {
+		var ordered, others []string
+		for _, name := range Algorithms(c) {
+			if a, _ := Lookup(c, name); a.RankOrder {
+				ordered = append(ordered, name)
+			} else {
+				others = append(others, name)
+			}
+		}
+		chosen := func(text string) []string {
+			s, err := ParseSpec(text)
+			require.NoError(t, err)
+			o := s.Options(c, true)
+			names, err := o.candidates(c)
+			require.NoError(t, err)
+			return names
+		}
+		if !c.reduces() {
+			require.Empty(t, ordered, c)
+			require.Equal(t, others, chosen(""), c)
+			continue
+		}
+		require.NotEmpty(t, ordered, c)
+		require.Equal(t, ordered, chosen(""), c)
+		require.Equal(t, ordered, chosen("^"+others[0]), c)
+		require.Equal(t, others, chosen(fmt.Sprintf("%v:^%s", c, strings.Join(ordered, ","))), c)
+		for _, name := range others {
+			require.Equal(t, []string{name}, chosen(fmt.Sprintf("%v:%s", c, name)))
+		}
+	}
+}
+
 func TestSpecNames(t *testing.T) {
 	s, err := ParseSpec("allreduce:multimem;broadcast:multimem,tree")
 	require.NoError(t, err)
@@ -312,7 +347,7 @@ func TestSpecNames(t *testing.T) {
 	} {
 		s, err := ParseSpec(text)
 		require.NoError(t, err)
-		for _, c := range collectives() {
+		for _, c := range Collectives() {
 			require.Equal(t, slices.Contains(want, c), s.Names(c, true), "%q, %v", text, c)
 		}
 	}

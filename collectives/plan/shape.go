@@ -48,32 +48,41 @@ func (e *LengthError) Error() string {
 // String is like "allreduce of 8 elements of 4 bytes on 3 ranks".
 func (s Shape) String() string {
 	text := fmt.Sprintf("%v of %d elements of %d bytes on %d ranks", s.Collective, s.Count, s.ElemBytes, s.Ranks)
-	if s.rooted() {
+	if s.Collective.rooted() {
 		text += fmt.Sprintf(", root %d", s.Root)
 	}
 	return text
 }
 
-func (s Shape) rooted() bool  { return s.Collective == Reduce || s.Collective == Broadcast }
-func (s Shape) reduces() bool { return s.Collective == Reduce || s.Collective == AllReduce }
+func (c Collective) rooted() bool {
+	return c == Reduce || c == Broadcast || c == Gather || c == Scatter
+}
 
-// blocked says whether Recv has a block per rank.
-func (s Shape) blocked() bool { return s.Collective == AllGather || s.Collective == AllToAll }
+func (c Collective) reduces() bool {
+	return c == Reduce || c == AllReduce || c == ReduceScatter || c.scans()
+}
+
+// scans says whether each rank has the reduction of some ranks only.
+func (c Collective) scans() bool { return c == Scan || c == Exscan }
 
 // sendElems and recvElems are the elements of the caller's buffers on a rank.
-func (s Shape) sendElems() int {
+func (s Shape) sendElems(rank int) int {
 	switch s.Collective {
-	case AllReduce, Reduce, AllGather:
+	case AllReduce, Reduce, AllGather, Gather, Scan, Exscan:
 		return s.Count
-	case AllToAll:
+	case AllToAll, ReduceScatter:
 		return s.Ranks * s.Count
+	case Scatter:
+		if rank == s.Root {
+			return s.Ranks * s.Count
+		}
 	}
 	return 0
 }
 
 func (s Shape) recvElems(rank int) int {
 	switch s.Collective {
-	case AllReduce, Broadcast:
+	case AllReduce, Broadcast, Scatter, ReduceScatter, Scan:
 		return s.Count
 	case Reduce:
 		if rank == s.Root {
@@ -81,9 +90,37 @@ func (s Shape) recvElems(rank int) int {
 		}
 	case AllGather, AllToAll:
 		return s.Ranks * s.Count
+	case Gather:
+		if rank == s.Root {
+			return s.Ranks * s.Count
+		}
+	case Exscan:
+		if rank > 0 {
+			return s.Count
+		}
 	}
 	return 0
 }
+
+// own is where the one block of a buffer begins in the other, if they are the
+// same memory and the other one has a block per rank.
+func (s Shape) own(rank int) int {
+	if s.sendElems(rank) == s.recvElems(rank) {
+		return 0
+	}
+	return rank * s.Count
+}
+
+// result is which of the elements that are reduced element i of a rank's Recv
+// is, among results of them: each rank has its own, or all have the same.
+func (s Shape) result(rank, i int) int {
+	if s.Collective == ReduceScatter || s.Collective.scans() {
+		return rank*s.Count + i
+	}
+	return i
+}
+
+func (s Shape) results() int { return s.result(s.Ranks-1, s.Count) }
 
 // message is the number of elements that a message holds.
 func (s Shape) message() int { return s.MessageBytes / s.ElemBytes }
@@ -105,7 +142,7 @@ func (s Shape) check(rank int) error {
 		return bad("no rank %d", rank)
 	case s.Root < 0 || s.Root >= s.Ranks:
 		return bad("no root %d", s.Root)
-	case s.Root != 0 && !s.rooted():
+	case s.Root != 0 && !s.Collective.rooted():
 		return bad("root %d of a collective without one", s.Root)
 	case s.Count < 0:
 		return bad("negative count")

@@ -24,7 +24,7 @@ type symbols struct {
 }
 
 type node struct {
-	call, elem int32 // of the contributions; in block order for AllToAll
+	call, elem int32 // of the contributions; in block order where there are blocks
 	rank       int32 // of a leaf
 	complete   bool
 	from, to   int32 // in lists; none: a leaf

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var allCollectives = []Collective{AllReduce, Reduce, Broadcast, AllGather, AllToAll, Barrier}
-
 // all builds the schedules of all ranks.
 func all(t testing.TB, algorithm string, s Shape) []*Schedule {
 	t.Helper()
@@ -44,7 +42,7 @@ func shapes(c Collective, n int) []Shape {
 		return []Shape{base, base2}
 	}
 	roots := []int{0}
-	if base.rooted() {
+	if base.Collective.rooted() {
 		for r := 1; r < n; r++ {
 			if n <= 5 || r == n/2 || r == n-1 {
 				roots = append(roots, r)
@@ -89,7 +87,7 @@ func TestTable(t *testing.T) {
 	rows := map[string]string{}
 	var mu sync.Mutex
 	var names []string
-	for _, c := range allCollectives {
+	for _, c := range Collectives() {
 		for _, name := range Algorithms(c) {
 			key := fmt.Sprint(c, "/", name)
 			names = append(names, key)

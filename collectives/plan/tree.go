@@ -153,7 +153,7 @@ func treeOrder(s Shape, grow grower, least int) []*order {
 	for _, p := range treeSegments(s, grow, least).cut(s).parts() {
 		o := known[p.index%max(least, 1)]
 		if o == nil {
-			o = subtree(s, grow, s.Root, p.index)
+			o = treeOrderBelow(s, grow, s.Root, p.index)
 			known[p.index%max(least, 1)] = o
 		}
 		fill(orders, p, o)
@@ -161,9 +161,9 @@ func treeOrder(s Shape, grow grower, least int) []*order {
 	return orders
 }
 
-// subtree is the order of what rank sends up: children that come in the same
+// treeOrderBelow is the order of what rank sends up: children that come in the same
 // stage are combined at once.
-func subtree(s Shape, grow grower, rank, segment int) *order {
+func treeOrderBelow(s Shape, grow grower, rank, segment int) *order {
 	t := grow(s.Ranks, s.Root, rank, segment)
 	acc := leaf(rank)
 	for i := 0; i < len(t.children); {
@@ -171,7 +171,7 @@ func subtree(s Shape, grow grower, rank, segment int) *order {
 		stage := t.children[i].stage
 		for ; i < len(t.children) && t.children[i].stage == stage; i++ {
 			c := t.children[i]
-			if o := subtree(s, grow, c.rank, segment); c.before {
+			if o := treeOrderBelow(s, grow, c.rank, segment); c.before {
 				before = append(before, o)
 			} else {
 				after = append(after, o)

@@ -44,9 +44,10 @@ func (e *VerifyError) Error() string {
 //     this call or in another one before or after, of any shape;
 //   - every element of the result is made of exactly the right contributions, in
 //     the algorithm's documented order, which also means the same on all ranks,
-//     and is called complete once;
-//   - Send is left as it was; if it is Recv, all the same holds, and the other
-//     ranks see no difference, so that each rank may choose;
+//     and is called complete once, or, of a scan, never;
+//   - Send is left as it was; if it is Recv, or one of them a block of the other,
+//     all the same holds, other blocks of Send are left, and the other ranks see no
+//     difference, so that each rank may choose;
 //   - it takes the rounds and elements that the algorithm claims.
 //
 // It executes the schedules once for each aliasing, with symbols for values. One
@@ -67,7 +68,7 @@ func VerifyCalls(calls int, schedules []*Schedule) error {
 	if err := apart.run(); err != nil {
 		return err
 	}
-	if s := schedules[0].Shape; s.reduces() || s.blocked() {
+	if c := schedules[0].Shape.Collective; c != Broadcast && c != Barrier {
 		same := newMachine(schedules, calls, true, y)
 		if err := same.run(); err != nil {
 			return err
@@ -118,15 +119,21 @@ func (m *machine) want(call, rank, i int) value {
 	switch s.Collective {
 	case Broadcast:
 		return m.symbols.leaf(call, s.Root, i)
-	case AllGather:
+	case AllGather, Gather:
 		return m.symbols.leaf(call, i/s.Count, i%s.Count)
+	case Scatter:
+		return m.symbols.leaf(call, s.Root, rank*s.Count+i)
 	case AllToAll:
 		return m.symbols.leaf(call, i/s.Count, rank*s.Count+i%s.Count)
 	}
 	if s.Ranks == 1 {
 		return m.symbols.leaf(call, 0, i)
 	}
-	return m.symbols.ordered(m.orders()[i], call, i, true)
+	elem := i
+	if s.Collective == ReduceScatter {
+		elem += rank * s.Count
+	}
+	return m.symbols.ordered(m.orders()[s.result(rank, i)], call, elem, !s.Collective.scans())
 }
 
 // orders are those of the elements, by the algorithm's documentation.

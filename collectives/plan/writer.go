@@ -109,7 +109,7 @@ func (w *writer) pack(peer int, srcs []Range) {
 func merge(ranges []Range) []Range {
 	var out []Range
 	for _, r := range ranges {
-		if k := len(out) - 1; k >= 0 && out[k].Buf == r.Buf && out[k].To == r.From {
+		if k := len(out) - 1; k >= 0 && follows(out[k], r) {
 			out[k].To = r.To
 		} else if r.Len() > 0 {
 			out = append(out, r)
@@ -117,6 +117,9 @@ func merge(ranges []Range) []Range {
 	}
 	return out
 }
+
+// follows says whether b begins where a ends.
+func follows(a, b Range) bool { return a.Buf == b.Buf && a.To == b.From }
 
 // The receiving half.
 
@@ -174,6 +177,30 @@ func (w *writer) combine(complete bool, dst Range, srcs ...Range) {
 	if dst.Len() > 0 {
 		w.second(Step{Kind: Combine, Dst: dst, Srcs: w.list(srcs...), Complete: complete})
 	}
+}
+
+// reduceBlocks receives a message of several blocks and combines each with what
+// the rank has of it, the lower rank's first. Blocks that follow each other
+// everywhere are combined as one.
+func (w *writer) reduceBlocks(peer int, complete bool, dsts, owns []Range) {
+	n := 0
+	for _, dst := range dsts {
+		n += dst.Len()
+	}
+	box := w.wait(peer, n)
+	for i, at := 0, 0; i < len(dsts); {
+		dst, own := dsts[i], owns[i]
+		for i++; i < len(dsts) && follows(dst, dsts[i]) && follows(own, owns[i]); i++ {
+			dst.To, own.To = dsts[i].To, owns[i].To
+		}
+		lower, upper := own, Range{Buf: Inbox, Peer: peer, From: at, To: at + dst.Len()}
+		if peer < w.rank {
+			lower, upper = upper, lower
+		}
+		w.combine(complete, dst, lower, upper)
+		at += dst.Len()
+	}
+	w.release(box)
 }
 
 // combineAll receives a message from every other rank and combines them with

@@ -21,12 +21,26 @@
 // ranks: [MismatchError]. So is a message of another length; one that is shorter
 // than expected is noticed when the wait for the rest has lasted [StallAfter].
 //
+// # Mail
+//
+// A second set of lanes, [Mail], lies in the same memory, for messages of which
+// the receiver knows neither when they come nor how long they are. It is used
+// without blocking, by another goroutine than the engine at the same time.
+//
+// A mail message begins with a word of 8 bytes, its epoch and its length, and is
+// there exactly if that word has the expected epoch and the cell's counter has
+// grown by the length that it says. Pieces of a message land in any order: the
+// counter alone does not say which bytes it counts, and the word alone does not say
+// that others landed. But a counter never exceeds the distinct bytes that landed,
+// and 8 aligned bytes are never seen in part.
+//
 // # Waiting
 //
-// [Engine] waits only for words of its own memory, and in one place, wait.go:
+// All waits are for words of the rank's own memory, and in one place, wait.go:
 // first by a loop with pauses, then by giving the processor away, then asleep on
 // the memory's doorbell. Each stage watches the communicator's [Stop] and, once
 // the wait is no longer short, the call's context and deadline.
 //
-// An Engine belongs to one goroutine at a time, between Begin and End of a call.
+// An Engine belongs to one goroutine at a time, between Begin and End of a call;
+// see [Mail] for its own rules.
 package progress

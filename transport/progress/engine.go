@@ -2,12 +2,10 @@ package progress
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
 )
 
@@ -27,24 +25,23 @@ type Config struct {
 
 // An Engine is one rank's end of all lanes of a communicator.
 type Engine struct {
+	port
 	cfg    Config
-	t      transport.Transport
 	layout Layout
+	lanes  lanes
 
 	mem   transport.Memory
 	own   transport.Endpoint
 	peers []transport.Endpoint // nil at this rank
-	phase transport.Completion
-	wait  waiter
-	unset func() // takes the doorbell out of Stop
+	unset func()               // takes the doorbell out of Stop
 
 	out []outLane
 	in  []inLane
 
 	// tag of the current call
 	seq, signature uint32
-	stage          []byte // where short messages are put together
 
+	mail  *Mail // nil if the layout has no mail lanes
 	multi multi
 
 	// Extension is for the layer above to keep its own state of the communicator.
@@ -56,6 +53,7 @@ type outLane struct {
 	next   uint64 // epoch of the next message
 	credit uint64 // epochs that the peer has finished, as last seen
 	part   uint32 // messages of this call
+	salt   uint32 // see Engine.Salt
 }
 
 // inLane is the receiving end of the lane from one peer.
@@ -64,11 +62,9 @@ type inLane struct {
 	released uint64   // epochs credited to the peer
 	targets  []uint64 // of each cell's counter, once the messages up to next are there
 	part     uint32
+	salt     uint32
 	want     Tag // of the message that Recv waits for
 }
-
-// stageBytes is the length up to which a message is put together in one piece.
-const stageBytes = 512
 
 // New makes the engine of one rank; all ranks of the communicator call it
 // together.
@@ -81,10 +77,10 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("progress: rank %d of %d: %w", cfg.Rank, l.Ranks, transport.ErrBounds)
 	}
 	e := &Engine{
-		cfg: cfg, t: cfg.Transport, layout: l,
+		port: port{t: cfg.Transport, rank: cfg.Rank, stage: make([]byte, stageBytes)},
+		cfg:  cfg, layout: l, lanes: l.lanes(),
 		peers: make([]transport.Endpoint, l.Ranks),
 		out:   make([]outLane, l.Ranks), in: make([]inLane, l.Ranks),
-		stage: make([]byte, stageBytes),
 	}
 	for i := range e.in {
 		e.in[i].targets = make([]uint64, l.Cells)
@@ -92,9 +88,20 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.connect(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	e.wait = waiter{policy: cfg.Policy, mem: e.mem, bell: e.mem.Doorbell(), stop: cfg.Stop, onStall: cfg.OnStall, hopeless: e.mismatch}
+	e.wait = e.newWaiter()
+	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
+	if l.MailCells > 0 {
+		var err error
+		if e.mail, err = newMail(e); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
+}
+
+func (e *Engine) newWaiter() waiter {
+	return waiter{policy: e.cfg.Policy, mem: e.mem, bell: e.mem.Doorbell(), stop: e.cfg.Stop}
 }
 
 // connect makes this rank's endpoint and imports those of the peers.
@@ -120,7 +127,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.peers, err = ImportAll(ctx, e.t, e.own, x, e.cfg.Rank, e.cfg.Exchange)
+	e.peers, err = ImportAll(ctx, e.t, e.own, x, e.rank, e.cfg.Exchange)
 	if err == nil && len(e.peers) != e.layout.Ranks {
 		err = fmt.Errorf("progress: an exchange among %d ranks gave %d exports: %w", e.layout.Ranks, len(e.peers), transport.ErrHandle)
 	}
@@ -184,10 +191,19 @@ func (e *Engine) MessageBytes() int { return e.layout.MessageBytes() }
 
 // Cells is the number of messages on a lane that can be sent before the first
 // is released.
-func (e *Engine) Cells() int { return e.layout.Cells }
+func (e *Engine) Cells() int { return e.lanes.cells }
+
+// Mail is the engine's mail lanes, nil if the layout has none. They are for other
+// goroutines than the engine, at the same time.
+func (e *Engine) Mail() *Mail { return e.mail }
+
+// OnIdle has f called whenever a wait of a call lasts and its word has not come,
+// before each sleep: what else this rank has to do is not held up by its peers'
+// lateness. f must not block. It is to be set before the first call.
+func (e *Engine) OnIdle(f func()) { e.wait.idle = f }
 
 // Rank is this rank's number.
-func (e *Engine) Rank() int { return e.cfg.Rank }
+func (e *Engine) Rank() int { return e.rank }
 
 // Ranks is the number of ranks.
 func (e *Engine) Ranks() int { return e.layout.Ranks }
@@ -199,9 +215,15 @@ func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, s
 	e.wait.ctx, e.wait.timeout, e.wait.deadline = ctx, timeout, time.Time{}
 	e.seq, e.signature = uint32(seq), signature
 	for i := range e.out {
-		e.out[i].part = 0
-		e.in[i].part = 0
+		e.out[i].part, e.out[i].salt = 0, 0
+		e.in[i].part, e.in[i].salt = 0, 0
 	}
+}
+
+// Salt adds to the signature of this call's messages to and from a peer what
+// only the two of them must agree on. It comes before the first of them.
+func (e *Engine) Salt(peer int, out, in uint32) {
+	e.out[peer].salt, e.in[peer].salt = out, in
 }
 
 // Send sends data, at most MessageBytes, to a peer as its next message. It
@@ -211,9 +233,9 @@ func (e *Engine) Send(peer int, data []byte) error {
 		return err
 	}
 	lane := &e.out[peer]
-	cell := int(lane.next % uint64(e.layout.Cells))
-	if free := lane.credit + uint64(e.layout.Cells); lane.next >= free {
-		credit, err := e.wait.until(e.layout.credit(peer), lane.next-uint64(e.layout.Cells)+1, peer)
+	cell := int(lane.next % uint64(e.lanes.cells))
+	if free := lane.credit + uint64(e.lanes.cells); lane.next >= free {
+		credit, err := e.wait.until(e.lanes.credit(peer), lane.next-uint64(e.lanes.cells)+1, peer)
 		if err != nil {
 			return err
 		}
@@ -222,35 +244,10 @@ func (e *Engine) Send(peer int, data []byte) error {
 		}
 		lane.credit = credit
 	}
-	ep := e.peers[peer].ID()
-	counter := e.layout.counter(e.cfg.Rank, cell)
-	at := transport.Handle{ID: ep, Offset: e.layout.slot(e.cfg.Rank, cell)}
-	tag := Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(len(data)), Part: lane.part}
+	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: lane.part}
 	tag.put(e.stage)
-
-	// Everything that does not fill units of its own goes through the stage, the
-	// end of data behind the tag: the transport may read both until the phase ends.
-	whole, staged := 0, tagBytes
-	if tagBytes+len(data) > stageBytes {
-		whole = len(data) / transport.Granule * transport.Granule
-	} else {
-		staged += copy(e.stage[tagBytes:], data)
-	}
-	if err := e.t.PutCounted(e.phase, at, padded(e.stage, staged), counter); err != nil {
-		return err
-	}
-	if whole > 0 {
-		if err := e.t.PutCounted(e.phase, at.Add(tagBytes), data[:whole], counter); err != nil {
-			return err
-		}
-		end := e.stage[tagBytes:]
-		if rest := copy(end, data[whole:]); rest > 0 {
-			if err := e.t.PutCounted(e.phase, at.Add(tagBytes+uint64(whole)), padded(end, rest), counter); err != nil {
-				return err
-			}
-		}
-	}
-	if err := e.finish(transport.OpPutCounted, peer, at, lane.next); err != nil {
+	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.lanes.slot(e.rank, cell)}
+	if err := e.put(peer, at, e.lanes.counter(e.rank, cell), tagBytes, data, lane.next); err != nil {
 		return err
 	}
 	lane.next++
@@ -259,25 +256,17 @@ func (e *Engine) Send(peer int, data []byte) error {
 }
 
 // check refuses what would leave the lane to a peer, or panic.
-func (e *Engine) check(peer, n int) error {
-	if peer < 0 || peer >= len(e.peers) || peer == e.cfg.Rank {
-		return fmt.Errorf("progress: no lane between rank %d and rank %d of %d: %w", e.cfg.Rank, peer, len(e.peers), transport.ErrBounds)
+func (e *Engine) check(peer, n int) error { return e.checkLane(peer, n, e.layout.MessageBytes()) }
+
+func (e *Engine) checkLane(peer, n, most int) error {
+	if peer < 0 || peer >= len(e.peers) || peer == e.rank {
+		return fmt.Errorf("progress: no lane between rank %d and rank %d of %d: %w", e.rank, peer, len(e.peers), transport.ErrBounds)
 	}
-	if n < 0 || n > e.layout.MessageBytes() {
-		return fmt.Errorf("progress: a message of %d bytes, where cells hold %d: %w", n, e.layout.MessageBytes(), transport.ErrBounds)
+	if n < 0 || n > most {
+		return fmt.Errorf("progress: a message of %d bytes, where cells hold %d: %w", n, most, transport.ErrBounds)
 	}
 	return nil
 }
-
-// padded returns the first n bytes of stage, up to a whole unit, with zeros
-// behind them.
-func padded(stage []byte, n int) []byte {
-	end := roundUp(n)
-	clear(stage[n:end])
-	return stage[:end]
-}
-
-func roundUp(n int) int { return (n + transport.Granule - 1) / transport.Granule * transport.Granule }
 
 // Recv waits for the next message of a peer, of n bytes, and returns its
 // payload, aligned to 16 bytes, in place: it is valid until Release.
@@ -286,16 +275,16 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		return nil, err
 	}
 	lane := &e.in[peer]
-	cell := int(lane.next % uint64(e.layout.Cells))
+	cell := int(lane.next % uint64(e.lanes.cells))
 	target := lane.targets[cell] + messageBytes(n)
-	lane.want = Tag{Seq: e.seq, Signature: e.signature, Bytes: uint32(n), Part: lane.part}
-	got, err := e.wait.until(e.layout.counter(peer, cell), target, peer)
+	lane.want = Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(n), Part: lane.part}
+	got, err := e.wait.until(e.lanes.counter(peer, cell), target, peer)
 	if err != nil {
 		return nil, err
 	}
 	e.t.Fence(transport.FenceAcquire)
-	slot := e.layout.slot(peer, cell)
-	msg := e.mem.Bytes()[slot : slot+uint64(e.layout.SlotBytes)]
+	slot := e.lanes.slot(peer, cell)
+	msg := e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
 	if tag := getTag(msg); tag != lane.want {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: lane.want}
 	}
@@ -317,12 +306,12 @@ func messageBytes(n int) uint64 { return uint64(roundUp(tagBytes + n)) }
 // the length in its own tag says that it is complete.
 func (e *Engine) mismatch(peer int, offset, got uint64) error {
 	lane := &e.in[peer]
-	cell := int(lane.next % uint64(e.layout.Cells))
-	if offset != e.layout.counter(peer, cell) || got == lane.targets[cell] {
+	cell := int(lane.next % uint64(e.lanes.cells))
+	if offset != e.lanes.counter(peer, cell) || got == lane.targets[cell] {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.Bytes()[e.layout.slot(peer, cell):])
+	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, cell):])
 	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-lane.targets[cell] != messageBytes(int(tag.Bytes)) {
 		return nil
 	}
@@ -339,38 +328,10 @@ func (e *Engine) Release(peer int) error {
 	if lane.released == lane.next {
 		return nil
 	}
-	// A red works on whole units; the second word stays zero for ever.
-	clear(e.stage[:transport.Granule])
-	binary.NativeEndian.PutUint64(e.stage, lane.next) // as atomics of this machine read it
-	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.layout.credit(e.cfg.Rank)}
-	if err := e.t.Red(e.phase, at, e.stage[:transport.Granule], transport.RedMax, kernels.TypeUint64); err != nil {
-		return err
-	}
-	if err := e.finish(transport.OpRed, peer, at, lane.next); err != nil {
+	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.lanes.credit(e.rank)}
+	if err := e.raise(peer, at, lane.next); err != nil {
 		return err
 	}
 	lane.released = lane.next
-	return nil
-}
-
-// finish ends the current phase and reads its report. After an error the phase
-// may still be under way: the engine is of no more use.
-func (e *Engine) finish(op transport.OpKind, peer int, at transport.Handle, epoch uint64) error {
-	if err := e.phase.Submit(); err != nil {
-		return err
-	}
-	if err := e.phase.Arrive(); err != nil {
-		return err
-	}
-	if err := e.wait.done(e.phase, peer); err != nil {
-		return err
-	}
-	report, err := e.phase.Report()
-	if err != nil {
-		return err
-	}
-	if !report.Clean() {
-		return &transport.FabricError{Op: op, Rank: e.cfg.Rank, Peer: peer, Endpoint: at.ID, Offset: at.Offset, Epoch: epoch, Attempts: 1, Status: report}
-	}
 	return nil
 }

@@ -305,7 +305,7 @@ func TestCounterBeyondTarget(t *testing.T) {
 	// The same counter once more, as a repeated counted put would.
 	c, err := es[0].t.NewCompletion(1)
 	require.NoError(t, err)
-	l := es[0].layout
+	l := es[0].lanes
 	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, 0) + 512}
 	require.NoError(t, es[0].t.PutCounted(c, at, make([]byte, 16), l.counter(0, 0)))
 	_, err = es[1].Recv(0, 16)
@@ -503,7 +503,7 @@ func TestFailedReport(t *testing.T) {
 	for _, e := range es {
 		e.Begin(t.Context(), time.Minute, 1, 1)
 	}
-	l := es[0].layout
+	l := es[0].lanes
 	var got *transport.FabricError
 	require.ErrorAs(t, es[0].Send(1, []byte("x")), &got)
 	require.Equal(t, &transport.FabricError{Op: transport.OpPutCounted, Rank: 0, Peer: 1, Endpoint: es[0].peers[1].ID(),

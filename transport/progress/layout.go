@@ -9,11 +9,14 @@ import (
 // A Layout divides each rank's endpoint among its peers. All ranks of a
 // communicator have the same. For each peer there is, in this order: K counters
 // of the lane from the peer, the credit word of the lane to the peer, and K
-// slots of the lane from the peer.
+// slots of the lane from the peer. The mail lanes follow, in the same way.
 type Layout struct {
 	Ranks     int
 	Cells     int // K, cells of a lane
 	SlotBytes int // bytes of a cell's slot, tag included; a multiple of CounterAlign
+
+	MailCells     int // of a mail lane; 0 if there are none
+	MailSlotBytes int // as SlotBytes, tag and header included
 }
 
 const (
@@ -23,31 +26,44 @@ const (
 	defaultCells = 4
 	maxSlot      = 64 << 10
 	minSlot      = 1 << 10
+	maxMailSlot  = 8 << 10
+	minMailSlot  = 512
 	// maxRanks and maxCells keep the size of an endpoint far from overflow.
 	maxRanks = 1 << 20
 	maxCells = 1 << 10
 
-	// segmentBudget bounds what the lanes of one rank take, as far as minSlot allows.
+	// segmentBudget bounds what the lanes of one rank take, as far as minSlot
+	// allows, and mailBudget what the mail lanes take.
 	segmentBudget = 1 << 20
+	mailBudget    = 256 << 10
 )
 
 // DefaultLayout returns a layout for a communicator of n ranks: slots as large
 // as stay in cache, smaller when there are many peers. The slots of a rank's
-// peers take 1 MiB at most up to 257 ranks, and 4 KiB per rank beyond; counters
-// take 1.25 KiB per rank.
+// peers take 1 MiB at most up to 257 ranks, and 4 KiB per rank beyond; those of
+// mail lanes 256 KiB up to 129 ranks, and 2 KiB per rank beyond. Counters take
+// 2.5 KiB per rank.
 func DefaultLayout(n int) Layout {
-	l := Layout{Ranks: n, Cells: defaultCells, SlotBytes: minSlot}
-	if n > 1 {
-		l.SlotBytes = min(maxSlot, max(minSlot, segmentBudget/((n-1)*l.Cells)))
-		l.SlotBytes -= l.SlotBytes % transport.CounterAlign
+	slot := func(budget, least, most int) int {
+		if n < 2 {
+			return least
+		}
+		s := min(most, max(least, budget/((n-1)*defaultCells)))
+		return s - s%transport.CounterAlign
 	}
-	return l
+	return Layout{
+		Ranks: n, Cells: defaultCells, SlotBytes: slot(segmentBudget, minSlot, maxSlot),
+		MailCells: defaultCells, MailSlotBytes: slot(mailBudget, minMailSlot, maxMailSlot),
+	}
 }
 
 // Validate says what is wrong with a layout.
 func (l Layout) Validate() error {
-	if l.Ranks < 1 || l.Ranks > maxRanks || l.Cells < 2 || l.Cells > maxCells ||
-		l.SlotBytes <= 0 || l.SlotBytes%transport.CounterAlign != 0 || l.SlotBytes > transport.MaxPutBytes {
+	good := func(cells, slot int) bool {
+		return cells >= 2 && cells <= maxCells && slot > 0 && slot%transport.CounterAlign == 0 && slot <= transport.MaxPutBytes
+	}
+	noMail := l.MailCells == 0 && l.MailSlotBytes == 0
+	if l.Ranks < 1 || l.Ranks > maxRanks || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
 		return fmt.Errorf("progress: layout %+v: 1 to %d ranks, 2 to %d cells, slots in multiples of %d bytes up to %d: %w",
 			l, maxRanks, maxCells, transport.CounterAlign, transport.MaxPutBytes, transport.ErrBounds)
 	}
@@ -57,25 +73,48 @@ func (l Layout) Validate() error {
 // MessageBytes is the largest payload of one message.
 func (l Layout) MessageBytes() int { return l.SlotBytes - tagBytes }
 
-func (l Layout) laneBytes() uint64 {
-	return uint64(l.Cells+1)*transport.CounterAlign + uint64(l.Cells)*uint64(l.SlotBytes)
-}
+// MailBytes is the largest body of one message of a mail lane.
+func (l Layout) MailBytes() int { return max(0, l.MailSlotBytes-mailPrefix) }
 
 // Bytes is the size of a rank's endpoint.
-func (l Layout) Bytes() uint64 { return uint64(l.Ranks) * l.laneBytes() }
+func (l Layout) Bytes() uint64 {
+	return uint64(l.Ranks) * (l.lanes().laneBytes() + l.mail().laneBytes())
+}
+
+// lanes is where the lanes of collectives lie, mail where the mail lanes do.
+func (l Layout) lanes() lanes { return lanes{cells: l.Cells, slotBytes: l.SlotBytes} }
+
+func (l Layout) mail() lanes {
+	if l.MailCells == 0 {
+		return lanes{}
+	}
+	return lanes{base: uint64(l.Ranks) * l.lanes().laneBytes(), cells: l.MailCells, slotBytes: l.MailSlotBytes}
+}
+
+// lanes is where one lane with each peer lies in an endpoint, from base on. The
+// zero value is none.
+type lanes struct {
+	base             uint64
+	cells, slotBytes int
+}
+
+func (l lanes) laneBytes() uint64 {
+	if l.cells == 0 {
+		return 0
+	}
+	return uint64(l.cells+1)*transport.CounterAlign + uint64(l.cells)*uint64(l.slotBytes)
+}
 
 // counter is the offset, in the receiver's endpoint, of the counter of a cell
 // of the lane from rank from.
-func (l Layout) counter(from, cell int) uint64 {
-	return uint64(from)*l.laneBytes() + uint64(cell)*transport.CounterAlign
+func (l lanes) counter(from, cell int) uint64 {
+	return l.base + uint64(from)*l.laneBytes() + uint64(cell)*transport.CounterAlign
 }
 
 // credit is the offset, in the sender's endpoint, of the credit of the lane to
 // rank to.
-func (l Layout) credit(to int) uint64 {
-	return uint64(to)*l.laneBytes() + uint64(l.Cells)*transport.CounterAlign
-}
+func (l lanes) credit(to int) uint64 { return l.counter(to, l.cells) }
 
-func (l Layout) slot(from, cell int) uint64 {
-	return uint64(from)*l.laneBytes() + uint64(l.Cells+1)*transport.CounterAlign + uint64(cell)*uint64(l.SlotBytes)
+func (l lanes) slot(from, cell int) uint64 {
+	return l.counter(from, l.cells+1) + uint64(cell)*uint64(l.slotBytes)
 }

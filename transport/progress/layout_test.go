@@ -16,29 +16,42 @@ func TestDefaultLayout(t *testing.T) {
 		require.Equal(t, n, l.Ranks)
 		require.GreaterOrEqual(t, l.SlotBytes, minSlot)
 		require.LessOrEqual(t, l.SlotBytes, maxSlot)
-		slots := (n - 1) * l.Cells * l.SlotBytes
+		require.GreaterOrEqual(t, l.MailSlotBytes, minMailSlot)
+		require.LessOrEqual(t, l.MailSlotBytes, maxMailSlot)
+		slots, mail := (n-1)*l.Cells*l.SlotBytes, (n-1)*l.MailCells*l.MailSlotBytes
 		if l.SlotBytes > minSlot {
 			require.LessOrEqual(t, slots, segmentBudget, "%d ranks", n)
 		}
-		require.EqualValues(t, n, l.Bytes()/l.laneBytes())
-		// What the counters take beside, and the unused lane to itself.
-		require.LessOrEqual(t, l.Bytes(), uint64(slots)+l.laneBytes()+uint64(n*(l.Cells+1)*transport.CounterAlign))
+		if l.MailSlotBytes > minMailSlot {
+			require.LessOrEqual(t, mail, mailBudget, "%d ranks", n)
+		}
+		lane := l.lanes().laneBytes() + l.mail().laneBytes()
+		require.EqualValues(t, n, l.Bytes()/lane)
+		// What the counters take beside, and the unused lanes to itself.
+		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+2)*transport.CounterAlign))
 	}
 	require.Equal(t, maxSlot, DefaultLayout(2).SlotBytes)
 	require.Equal(t, minSlot, DefaultLayout(1024).SlotBytes)
+	require.Equal(t, maxMailSlot, DefaultLayout(9).MailSlotBytes)
+	require.Equal(t, minMailSlot, DefaultLayout(1024).MailSlotBytes)
 }
 
 func TestValidate(t *testing.T) {
 	good := Layout{Ranks: 2, Cells: 2, SlotBytes: 256}
 	require.NoError(t, good.Validate())
-	largest := Layout{Ranks: maxRanks, Cells: maxCells, SlotBytes: transport.MaxPutBytes / 256 * 256}
+	good.MailCells, good.MailSlotBytes = 2, 256
+	require.NoError(t, good.Validate())
+	const slot = transport.MaxPutBytes / 256 * 256
+	largest := Layout{Ranks: maxRanks, Cells: maxCells, SlotBytes: slot, MailCells: maxCells, MailSlotBytes: slot}
 	require.NoError(t, largest.Validate())
-	require.Less(t, float64(largest.Ranks)*float64(largest.Cells)*float64(largest.SlotBytes), float64(math.MaxInt64))
+	require.Less(t, 2*float64(largest.Ranks)*float64(largest.Cells)*float64(largest.SlotBytes), float64(math.MaxInt64/4))
 	for _, change := range []func(*Layout){
 		func(l *Layout) { l.Ranks = 0 }, func(l *Layout) { l.Ranks = -1 }, func(l *Layout) { l.Ranks = maxRanks + 1 },
 		func(l *Layout) { l.Cells = 1 }, func(l *Layout) { l.Cells = -2 }, func(l *Layout) { l.Cells = math.MaxInt },
 		func(l *Layout) { l.SlotBytes = 0 }, func(l *Layout) { l.SlotBytes = -256 }, func(l *Layout) { l.SlotBytes = 255 },
 		func(l *Layout) { l.SlotBytes = 272 }, func(l *Layout) { l.SlotBytes = 16 << 20 },
+		func(l *Layout) { l.MailCells = 0 }, func(l *Layout) { l.MailCells = 1 }, func(l *Layout) { l.MailCells = math.MaxInt },
+		func(l *Layout) { l.MailSlotBytes = 0 }, func(l *Layout) { l.MailSlotBytes = 272 }, func(l *Layout) { l.MailSlotBytes = 16 << 20 },
 	} {
 		l := good
 		change(&l)
@@ -46,29 +59,35 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestLayoutRanges wants every byte of an endpoint to belong to one thing at most.
+// TestLayoutRanges wants every byte of an endpoint to belong to one thing.
 func TestLayoutRanges(t *testing.T) {
 	for ranks := 1; ranks <= 6; ranks++ {
 		for cells := 2; cells <= 5; cells++ {
 			for _, slot := range []int{256, 512, 1280} {
-				l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot}
-				used := make([]bool, l.Bytes())
-				take := func(at uint64, n int, align uint64) {
-					require.Zero(t, at%align)
-					for i := range used[at : at+uint64(n)] {
-						require.False(t, used[at+uint64(i)], "%+v: byte %d twice", l, at)
-						used[at+uint64(i)] = true
+				for _, mail := range []struct{ cells, slot int }{{0, 0}, {2, 256}, {cells + 1, 768}} {
+					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot}
+					used := make([]bool, l.Bytes())
+					take := func(at uint64, n int, align uint64) {
+						require.Zero(t, at%align)
+						for i := range used[at : at+uint64(n)] {
+							require.False(t, used[at+uint64(i)], "%+v: byte %d twice", l, at)
+							used[at+uint64(i)] = true
+						}
 					}
-				}
-				for r := range ranks {
-					take(l.credit(r), transport.CounterAlign, transport.CounterAlign)
-					for c := range cells {
-						take(l.counter(r, c), transport.CounterAlign, transport.CounterAlign)
-						take(l.slot(r, c), slot, transport.Granule)
+					for _, lanes := range []lanes{l.lanes(), l.mail()} {
+						for r := range ranks {
+							if lanes.cells > 0 {
+								take(lanes.credit(r), transport.CounterAlign, transport.CounterAlign)
+							}
+							for c := range lanes.cells {
+								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)
+								take(lanes.slot(r, c), lanes.slotBytes, transport.Granule)
+							}
+						}
 					}
-				}
-				for i, u := range used {
-					require.True(t, u, "%+v: byte %d unused", l, i)
+					for i, u := range used {
+						require.True(t, u, "%+v: byte %d unused", l, i)
+					}
 				}
 			}
 		}

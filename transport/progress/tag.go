@@ -34,6 +34,7 @@ func getTag(b []byte) Tag {
 type MismatchError struct {
 	Peer      int
 	Got, Want Tag
+	Note      string // what the caller knows of it, for people
 }
 
 func (e *MismatchError) Error() string {

@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weft-go/weft/transport"
@@ -34,9 +35,9 @@ const (
 
 // A WaitError reports a wait that ended before its word had its value.
 type WaitError struct {
-	Peer int // whom the wait was for
+	Peer int // whom the wait was for; -1: for any
 	// Got and Want are the word's value and what was waited for; both are 0 in a
-	// wait for the end of this rank's own operations.
+	// wait for one of several words or for the end of this rank's own operations.
 	Got  uint64
 	Want uint64
 	Err  error // the context's error, or context.DeadlineExceeded
@@ -60,9 +61,24 @@ type waiter struct {
 	timeout  time.Duration // 0: none
 	deadline time.Time     // zero until a wait of the call was not short
 
+	single [1]word
+	// unhurried: the wait is in the background, and takes no processor from others.
+	unhurried bool
+
+	// Any of the following may be nil.
+
 	onStall func(peer int)
 	// hopeless says why the word at offset won't get any further than got, or nil.
 	hopeless func(peer int, offset, got uint64) error
+	// idle is called before each sleep.
+	idle func()
+}
+
+// A word is what is waited for: that a word is at least want.
+type word struct {
+	own    *atomic.Uint64 // a word of this process, or nil: the one at offset
+	offset uint64         // of the engine's memory
+	want   uint64
 }
 
 // StallAfter is how long a wait lasts before OnStall is called, and how often then.
@@ -71,10 +87,17 @@ const StallAfter = 250 * time.Millisecond
 // until waits until the word at offset of the engine's memory is at least want
 // and returns its value. A word that is there counts even if Stop is set.
 func (w *waiter) until(offset, want uint64, peer int) (uint64, error) {
+	w.single[0] = word{offset: offset, want: want}
+	return w.any(w.single[:], peer)
+}
+
+// any waits until one of the words is at least what is wanted of it, and returns
+// its value. Only a wait for one word can be hopeless.
+func (w *waiter) any(words []word, peer int) (uint64, error) {
 	// Short waits: no clock, no system call.
-	polls, pauses := w.policy.spins()
+	polls, pauses := w.spins()
 	for i := 0; i < polls; i++ {
-		if got := w.mem.Load(offset); got >= want {
+		if got, ok := w.look(words); ok {
 			return got, nil
 		}
 		if i%stopEvery == stopEvery-1 {
@@ -84,12 +107,32 @@ func (w *waiter) until(offset, want uint64, peer int) (uint64, error) {
 		}
 		spinPause(pauses)
 	}
-	return w.untilSlow(offset, want, peer)
+	return w.anySlow(words, peer)
 }
 
-func (w *waiter) untilSlow(offset, want uint64, peer int) (uint64, error) {
-	for i := 0; i < yieldPolls; i++ {
-		if got := w.mem.Load(offset); got >= want {
+// look returns the value of the first word that is at least what is wanted of it,
+// or else that of the last, and false.
+func (w *waiter) look(words []word) (got uint64, ok bool) {
+	for i := range words {
+		if own := words[i].own; own != nil {
+			got = own.Load()
+		} else {
+			got = w.mem.Load(words[i].offset)
+		}
+		if got >= words[i].want {
+			return got, true
+		}
+	}
+	return got, false
+}
+
+func (w *waiter) anySlow(words []word, peer int) (uint64, error) {
+	polls := yieldPolls
+	if w.unhurried {
+		polls = 1
+	}
+	for i := 0; i < polls; i++ {
+		if got, ok := w.look(words); ok {
 			return got, nil
 		}
 		if err := w.stop.Err(); err != nil {
@@ -101,14 +144,19 @@ func (w *waiter) untilSlow(offset, want uint64, peer int) (uint64, error) {
 	nextStall := now.Add(StallAfter)
 	for {
 		ticket := w.bell.Arm()
-		got, err := w.mem.Load(offset), w.stop.Err()
-		if got < want && err == nil {
+		got, ok := w.look(words)
+		err := w.stop.Err()
+		if !ok && err == nil {
+			if w.idle != nil {
+				w.idle() // after Arm: what comes from now on rings
+			}
 			w.bell.Sleep(ticket, w.nap(now))
-			got, err = w.mem.Load(offset), w.stop.Err()
+			got, ok = w.look(words)
+			err = w.stop.Err()
 		}
 		w.bell.Disarm()
 		switch {
-		case got >= want:
+		case ok:
 			return got, nil
 		case err != nil:
 			return 0, err
@@ -118,11 +166,17 @@ func (w *waiter) untilSlow(offset, want uint64, peer int) (uint64, error) {
 		if expired == nil && !stalled {
 			continue
 		}
-		if err := w.hopeless(peer, offset, got); err != nil {
-			return 0, err
+		failed := &WaitError{Peer: peer, Err: expired}
+		if len(words) == 1 {
+			failed.Got, failed.Want = got, words[0].want
+			if w.hopeless != nil {
+				if err := w.hopeless(peer, words[0].offset, got); err != nil {
+					return 0, err
+				}
+			}
 		}
 		if expired != nil {
-			return 0, &WaitError{Peer: peer, Got: got, Want: want, Err: expired}
+			return 0, failed
 		}
 		if w.onStall != nil {
 			w.onStall(peer)
@@ -134,7 +188,7 @@ func (w *waiter) untilSlow(offset, want uint64, peer int) (uint64, error) {
 // done waits until a completion's phase is done. Nothing rings when it is, and
 // it should not take long: this never sleeps.
 func (w *waiter) done(c transport.Completion, peer int) error {
-	polls, pauses := w.policy.spins()
+	polls, pauses := w.spins()
 	for i := 0; i < polls; i++ {
 		if c.Test() {
 			return nil
@@ -164,11 +218,11 @@ func (w *waiter) done(c transport.Completion, peer int) error {
 
 // spins says how often to look before giving the processor away, and how long
 // to pause in between.
-func (p WaitPolicy) spins() (polls, pauses int) {
+func (w *waiter) spins() (polls, pauses int) {
 	switch {
-	case p.Oversubscribed:
+	case w.policy.Oversubscribed || w.unhurried:
 		return 1, 1
-	case p.InProcess:
+	case w.policy.InProcess:
 		return spinLocal, 1
 	}
 	return spinPolls, pauseLoops

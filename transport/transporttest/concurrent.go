@@ -141,6 +141,26 @@ func checkDoorbell(t *testing.T, open New) {
 	bell.Sleep(ticket, time.Millisecond)
 	bell.Disarm()
 
+	// Several sleep: one ring wakes them all, and one that is up again leaves the
+	// bell armed for the others.
+	start = time.Now()
+	var sleepers sync.WaitGroup
+	extra := bell.Arm()
+	for range 3 {
+		ticket := bell.Arm()
+		sleepers.Go(func() {
+			bell.Sleep(ticket, patience)
+			bell.Disarm()
+		})
+	}
+	bell.Sleep(extra, time.Millisecond)
+	bell.Disarm()
+	one := make([]byte, 16)
+	require.NoError(t, g.ts[1].PutCounted(g.done[1], transport.Handle{ID: g.peer[1][0].ID(), Offset: dataAt}, one, counterAt))
+	finish(t, g.done[1])
+	sleepers.Wait()
+	require.Less(t, time.Since(start), patience/2)
+
 	wakes := func(name string, bell transport.Doorbell, start func() error) {
 		ticket := bell.Arm()
 		slept := make(chan struct{})
@@ -258,7 +278,11 @@ func checkDoorbellHammer(t *testing.T, open New) {
 				continue
 			}
 			// Of three ringers one adds by Red, one by Atom, and one counts 16 bytes.
-			if !await(0, dataAt, 2*round) || !await(0, counterAt, 16*round) {
+			// Two goroutines wait, on one bell.
+			counted := make(chan bool)
+			go func() { counted <- await(0, counterAt, 16*round) }()
+			added := await(0, dataAt, 2*round)
+			if !<-counted || !added {
 				return
 			}
 			for to := 1; to <= ringers; to++ {

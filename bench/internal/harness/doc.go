@@ -24,4 +24,9 @@
 //
 // What is printed as spread is half the range of the middle half of the samples,
 // or of the blocks' medians if that is more, as a part of the median.
+//
+// All that takes a second or so for a row, and a virtual machine may be faster a
+// minute later. Therefore -N repeats the whole sweep, and a row is then made of
+// all cycles, as [record.Merge] says: medians of medians, ratios of times from
+// the same cycle, and spreads that reach to every cycle.
 package harness

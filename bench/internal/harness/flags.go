@@ -23,6 +23,7 @@ type config struct {
 	memory    string
 	root      int // -1: rotates
 	iters     int // 0: by budget
+	cycles    int // of the whole sweep
 	warmup    int
 	check     int
 	batch     int // 0: by trial
@@ -61,6 +62,7 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	alias("f", "stepfactor", func(n, u string) { fs.Float64Var(&c.sizes.factor, n, 2, u) }, "`factor` from one size to the next; 1: steps as -i says")
 	alias("i", "stepbytes", text(&step, ""), "`step` from one size to the next, instead of -f")
 	alias("n", "iters", number(&c.iters, 0), "`calls` that are timed per row; 0: as many as -budget allows")
+	alias("N", "run_cycles", number(&c.cycles, 1), "`times` that the whole sweep is repeated; a row is then of all of them")
 	alias("w", "warmup_iters", number(&c.warmup, 5), "`calls` before that")
 	alias("c", "check", number(&c.check, 1), "`calls` per row whose results are checked, every element; 0: none")
 	alias("o", "op", text(&op, "sum"), "`operator`: sum, prod, max, min, avg, several with commas, all")
@@ -157,7 +159,7 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 	for _, n := range []struct {
 		flag       string
 		have, want int
-	}{{"n", c.iters, 0}, {"w", c.warmup, 0}, {"c", c.check, 0}, {"batch", c.batch, 0}, {"blocks", c.blocks, 1}} {
+	}{{"n", c.iters, 0}, {"N", c.cycles, 1}, {"w", c.warmup, 0}, {"c", c.check, 0}, {"batch", c.batch, 0}, {"blocks", c.blocks, 1}} {
 		if n.have < n.want {
 			note(n.flag, fmt.Errorf("%d: at least %d", n.have, n.want))
 		}

@@ -144,7 +144,7 @@ func TestFlags(t *testing.T) {
 			require.Equal(t, []kernels.Type{kernels.TypeFloat32}, c.types)
 			require.Equal(t, []kernels.Op{kernels.Sum}, c.ops)
 			require.Equal(t, "allreduce", c.colls[0].name)
-			require.Equal(t, []int{-1, 0, 5, 1}, []int{c.root, c.iters, c.warmup, c.check})
+			require.Equal(t, []int{-1, 0, 5, 1, 1}, []int{c.root, c.iters, c.warmup, c.check, c.cycles})
 		}, ""},
 		{"-b 1K -e 2M -f 4 -n 7 -w 0 -c 3 -o max -r 1 -t half -T 5", func(t *testing.T, c config) {
 			require.Equal(t, sizes{min: 1 << 10, max: 2 << 20, factor: 4}, c.sizes)
@@ -170,6 +170,9 @@ func TestFlags(t *testing.T) {
 			require.True(t, c.warm)
 		}, ""},
 		{"-b 64M", func(t *testing.T, c config) { require.Equal(t, []int64{64 << 20}, c.sizes.all()) }, ""},
+		{"-t float16,complex64", nil, `type "complex64"`},
+		{"-t invalid", nil, `type "invalid"`},
+		{"-o sum,bitand", nil, `operator "bitand"`},
 		{"-b 8 -e 4", nil, "-e 4 is less"},
 		{"-b 0", nil, "at least 1"},
 		{"-b x", nil, "size"},
@@ -181,6 +184,9 @@ func TestFlags(t *testing.T) {
 		{"-r x", nil, "no rank"},
 		{"-r -2", nil, "no rank"},
 		{"-n -1", nil, "at least 0"},
+		{"-N 0", nil, "at least 1"},
+		{"-n 3 -N 5", func(t *testing.T, c config) { require.Equal(t, []int{3, 5}, []int{c.iters, c.cycles}) }, ""},
+		{"--run_cycles 2", func(t *testing.T, c config) { require.Equal(t, 2, c.cycles) }, ""},
 		{"-blocks 0", nil, "at least 1"},
 		{"-T 0", nil, "no time"},
 		{"-memory gpu", nil, "known are slice"},
@@ -321,12 +327,12 @@ func TestTable(t *testing.T) {
 	in := *out
 	in.InPlace, in.Wrong, in.BusBW, in.PeerP50US = true, nil, nil, nil
 	var b bytes.Buffer
-	table{&b, false}.heading("")
-	table{&b, false}.row(out, &in)
-	table{&b, true}.row(out, &in)
+	table{w: &b, peer: false}.heading("")
+	table{w: &b, peer: false}.row(out, &in)
+	table{w: &b, peer: true}.row(out, &in)
 	rooted := *out
 	rooted.Coll, rooted.Op = "broadcast", "none"
-	table{&b, false}.row(nil, &rooted)
+	table{w: &b, peer: false}.row(nil, &rooted)
 	require.Equal(t, `#
 #                                                              out-of-place                       in-place             spread (%)      algo
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong  out     in
@@ -334,6 +340,17 @@ func TestTable(t *testing.T) {
         1024           256     float     sum      -1    12.50    5.00    7.50       0    12.50    5.00       -     N/A  ±1.50  ±1.50    direct
         1024           256     float     sum      -1    12.50    5.00    7.50       0    12.50    5.00       -     N/A  ±1.50  ±1.50    direct      30.00    2.40            -       -
         1024           256     float    none     rot        -       -       -       -    12.50    5.00    7.50       0      -  ±1.50    direct
+`, b.String())
+	b.Reset()
+	spread := 2.25
+	out.RatioSpreadPct = &spread
+	table{w: &b, peer: true, ratioSpread: true}.heading("Some MPI")
+	table{w: &b, peer: true, ratioSpread: true}.row(out, &in)
+	require.Equal(t, `#
+#                                                              out-of-place                       in-place             spread (%)      algo                      Some MPI
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong  out     in               out-of-place                  in-place
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)                                   time   ratio    (%)         time   ratio    (%)
+        1024           256     float     sum      -1    12.50    5.00    7.50       0    12.50    5.00       -     N/A  ±1.50  ±1.50    direct      30.00    2.40  ±2.25            -       -      -
 `, b.String())
 }
 

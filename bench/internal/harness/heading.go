@@ -9,8 +9,9 @@ import (
 
 // heading prints what is said before the rows of a collective, and before the
 // first one what all have in common.
-func (s *job) heading(coll *collective, first bool) {
-	w, cfg := s.print, s.cfg
+func (s *job) heading(sh *sheet) {
+	w, cfg, coll, first := s.print, s.cfg, sh.coll, sh == s.sheets[0]
+	sh.headed = true
 	if first {
 		fmt.Fprintf(w, "# weft %s %s, %s\n", s.program.name, s.env.Revision, s.env.Go)
 	}
@@ -40,6 +41,9 @@ func (s *job) heading(coll *collective, first bool) {
 	if cfg.algo != "" {
 		fmt.Fprintf(w, "# algorithm asked for: %s; the column algo says what ran\n", cfg.algo)
 	}
+	if cfg.cycles > 1 {
+		fmt.Fprintf(w, "# run cycles: %d; a time is the median of their medians, a ratio that of their ratios\n", cfg.cycles)
+	}
 	if s.peer != nil {
 		how := "blocks take turns with ours"
 		if s.peer.start == nil {
@@ -50,7 +54,12 @@ func (s *job) heading(coll *collective, first bool) {
 	if first {
 		s.devices()
 	}
-	table{w, s.peer != nil}.heading(s.peerName())
+	s.table().heading(s.peerName())
+}
+
+// table is where rows are printed.
+func (s *job) table() table {
+	return table{w: s.print, peer: s.peer != nil, ratioSpread: s.peer != nil && s.peer.start != nil && s.cfg.cycles > 1}
 }
 
 func (s *job) peerName() string {

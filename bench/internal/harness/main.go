@@ -101,6 +101,7 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 		}
 		if err != nil {
 			s.progress.clear()
+			err = errors.Join(err, s.rest())
 			if werr := s.out.Write(s.failure(err)); werr != nil {
 				err = errors.Join(err, werr)
 			}
@@ -151,6 +152,9 @@ type job struct {
 	print    io.Writer // nothing on ranks but 0
 	progress progress
 
+	sheets []*sheet
+	saved  bool // whether the file has all lines, if there are several cycles
+
 	coll  *collective // what is being measured
 	bytes int64
 	ranks int
@@ -184,16 +188,18 @@ func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 	if s.peer, err = newPeer(s.cfg, c); err != nil {
 		return err
 	}
+	s.sheets = newSheets(s.cfg, s.ranks)
 	if err := s.allocate(ctx); err != nil {
 		return err
 	}
-	var wrong int64
-	for i, coll := range s.cfg.colls {
-		n, err := s.collective(ctx, coll, i == 0)
-		if err != nil {
+	for cycle := range s.cfg.cycles {
+		if err := s.sweep(ctx, cycle); err != nil {
 			return err
 		}
-		wrong += n
+	}
+	var wrong int64
+	for _, sh := range s.sheets {
+		wrong += sh.sum.wrong + sh.peerWrong
 	}
 	if wrong > 0 {
 		s.coll = nil
@@ -206,12 +212,10 @@ func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 // without this library.
 func (s *job) allocate(ctx context.Context) error {
 	var largest int64
-	for _, coll := range s.cfg.colls {
-		for _, t := range s.cfg.types {
-			for _, count := range s.cfg.sizes.counts(coll, t.Size(), s.ranks) {
-				src, dst := coll.elements(count, s.ranks)
-				largest = max(largest, src*int64(t.Size()), dst*int64(t.Size()))
-			}
+	for _, sh := range s.sheets {
+		for _, e := range sh.entries {
+			src, dst := sh.coll.elements(e.count, s.ranks)
+			largest = max(largest, src*int64(e.typ.Size()), dst*int64(e.typ.Size()))
 		}
 	}
 	region := regionBytes(largest, s.ranks, lastLevelCache(), s.cfg.warm)
@@ -231,54 +235,47 @@ func (s *job) allocate(ctx context.Context) error {
 	return nil
 }
 
-// collective measures one with all types and operators, and returns how many
-// elements were wrong.
-func (s *job) collective(ctx context.Context, coll *collective, firstOne bool) (int64, error) {
-	ops := s.cfg.ops
-	if !coll.reduces {
-		ops = ops[:1]
-	}
-	types := s.cfg.types
-	if coll.kind == barrier {
-		types = types[:1]
-	}
-	s.coll, s.bytes = coll, 0
-	s.heading(coll, firstOne)
-	sum := tally{ranks: s.ranks}
-	rows := 0
-	for _, t := range types {
-		rows += len(ops) * len(s.cfg.sizes.counts(coll, t.Size(), s.ranks))
-	}
-	row := 0
-	var peerWrong int64
-	for _, t := range types {
-		for _, op := range ops {
-			mk := newMaker(t, coll.reduces, op, s.ranks)
-			mk.fill(s.pool.src, s.c.Rank(), 0)
-			if s.peer != nil && s.peer.start != nil && s.cfg.memory == "symmetric" {
-				mk.fill(s.peerPool.src, s.c.Rank(), 0)
-			}
-			for _, count := range s.cfg.sizes.counts(coll, t.Size(), s.ranks) {
-				s.bytes = coll.bytes(count, t.Size(), s.ranks)
-				row++
-				s.progress.show("%s %s %d bytes (%d of %d)", coll.name, typeName(t), s.bytes, row, rows)
-				r, err := s.row(ctx, coll, t, op, count, mk)
-				s.progress.clear()
-				if err != nil {
-					return 0, err
+// sweep measures every row once. The last time rows are reported as they come.
+func (s *job) sweep(ctx context.Context, cycle int) error {
+	last := cycle == s.cfg.cycles-1
+	for _, sh := range s.sheets {
+		s.coll, s.bytes = sh.coll, 0
+		if last {
+			s.heading(sh)
+		}
+		var mk maker
+		for i, e := range sh.entries {
+			if i == 0 || e.typ != sh.entries[i-1].typ || e.op != sh.entries[i-1].op {
+				mk = newMaker(e.typ, sh.coll.reduces, e.op, s.ranks)
+				mk.fill(s.pool.src, s.c.Rank(), 0)
+				if s.peer != nil && s.peer.start != nil && s.cfg.memory == "symmetric" {
+					mk.fill(s.peerPool.src, s.c.Rank(), 0)
 				}
-				sum.add(r.out)
-				sum.add(r.in)
-				peerWrong += r.peerWrong
-				if err := s.report(r); err != nil {
-					return 0, err
+			}
+			s.bytes = sh.coll.bytes(e.count, e.typ.Size(), s.ranks)
+			again := ""
+			if s.cfg.cycles > 1 {
+				again = fmt.Sprintf("cycle %d of %d: ", cycle+1, s.cfg.cycles)
+			}
+			s.progress.show("%s%s %s %d bytes (%d of %d)", again, sh.coll.name, typeName(e.typ), s.bytes, i+1, len(sh.entries))
+			r, err := s.row(ctx, sh.coll, e.typ, e.op, e.count, mk)
+			s.progress.clear()
+			if err != nil {
+				return err
+			}
+			e.cycles = append(e.cycles, r)
+			if last {
+				if err := s.report(sh, e); err != nil {
+					return err
 				}
 			}
 		}
+		if last {
+			s.conclude(sh)
+		}
 	}
-	sum.print(s.print)
-	if peerWrong > 0 {
-		fmt.Fprintf(s.print, "# The peer got %d elements wrong\n#\n", peerWrong)
+	if s.cfg.cycles == 1 {
+		return nil
 	}
-	return sum.wrong + peerWrong, nil
+	return s.save(last)
 }

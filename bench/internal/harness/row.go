@@ -2,7 +2,7 @@ package harness
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/weft-go/weft/bench/internal/record"
 	"github.com/weft-go/weft/collectives"
@@ -13,6 +13,11 @@ import (
 type result struct {
 	out, in   *record.Line
 	peerWrong int64
+}
+
+// lines are those that there are.
+func (r result) lines() []*record.Line {
+	return slices.DeleteFunc([]*record.Line{r.out, r.in}, func(l *record.Line) bool { return l == nil })
 }
 
 // row measures one collective at one size.
@@ -73,7 +78,7 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 			s.compare(line, theirs[place])
 			r.peerWrong += theirs[place].wrong
 		} else if s.peer != nil {
-			s.lookUp(line)
+			line.Peer = s.peer.name
 		}
 		if place == 0 {
 			r.out = line
@@ -128,7 +133,6 @@ func (s *job) compare(line *record.Line, l *lane) {
 
 // lookUp adds the times of another run to a line, if it has them.
 func (s *job) lookUp(line *record.Line) {
-	line.Peer = s.peer.name
 	if o := s.peer.find(line); o != nil {
 		setPeer(line, s.peer.name, o.P50US, o.SpreadPct)
 	}
@@ -140,25 +144,4 @@ func setPeer(line *record.Line, name string, us, spread float64) {
 		ratio := us / line.P50US
 		line.Ratio = &ratio
 	}
-}
-
-// report prints a row and writes its lines.
-func (s *job) report(r result) error {
-	table{s.print, s.peer != nil}.row(r.out, r.in)
-	for _, l := range []*record.Line{r.out, r.in} {
-		if l == nil {
-			continue
-		}
-		if s.cfg.verbose {
-			place := "out of place"
-			if l.InPlace {
-				place = "in place"
-			}
-			fmt.Fprintf(s.print, "#   %s: %d batches of %d calls, mean %.2f, p99 %.2f us\n", place, l.Batches, l.Batch, l.MeanUS, l.P99US)
-		}
-		if err := s.out.Write(l); err != nil {
-			return err
-		}
-	}
-	return nil
 }

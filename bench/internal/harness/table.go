@@ -28,14 +28,20 @@ func fit(x float64, width int) string {
 // A table prints rows as nccl-tests does, and behind them what it has not:
 // spreads, the algorithm that ran, the peer's times and the ratios.
 type table struct {
-	w    io.Writer
-	peer bool
+	w           io.Writer
+	peer        bool
+	ratioSpread bool // whether ratios have one
 }
 
 // heading prints the lines above the rows.
 func (t table) heading(peerName string) {
 	more := [3]string{"   spread (%)      algo", "  out     in", ""}
-	if t.peer {
+	switch {
+	case t.peer && t.ratioSpread:
+		more[0] += "  " + center(peerName, 49)
+		more[1] += strings.Repeat(" ", 10) + "     out-of-place                  in-place      "
+		more[2] = strings.Repeat(" ", 24) + "   time   ratio    (%)         time   ratio    (%)"
+	case t.peer:
 		more[0] += "  " + center(peerName, 35)
 		more[1] += strings.Repeat(" ", 10) + "  out-of-place           in-place    "
 		more[2] = strings.Repeat(" ", 24) + "   time   ratio         time   ratio"
@@ -84,11 +90,17 @@ func (t table) row(out, in *record.Line) {
 	fmt.Fprintf(&b, "  %8s", any.Algo)
 	if t.peer {
 		for _, l := range []*record.Line{out, in} {
-			time, ratio := "-", "-"
+			time, ratio, spread := "-", "-", "-"
 			if l != nil && l.PeerP50US != nil {
 				time, ratio = fit(*l.PeerP50US, 7), fit(*l.Ratio, 6)
+				if l.RatioSpreadPct != nil {
+					spread = "±" + fit(*l.RatioSpreadPct, 4)
+				}
 			}
 			fmt.Fprintf(&b, "    %7s  %6s  ", time, ratio)
+			if t.ratioSpread {
+				fmt.Fprintf(&b, "%5s  ", spread)
+			}
 		}
 	}
 	t.line(b.String())

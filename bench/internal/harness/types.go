@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weft-go/weft/kernels"
@@ -40,28 +41,24 @@ func parseTypes(s string) ([]kernels.Type, error) {
 		return types, nil
 	}
 	for _, name := range strings.Split(s, ",") {
+		own, _ := kernels.ParseType(name)
 		found := kernels.TypeInvalid
+		var known []string
 		for _, n := range typeNames {
-			if n.name == name {
+			if n.name == name || n.typ == own {
 				found = n.typ
 			}
+			known = append(known, n.name)
 		}
 		if found == kernels.TypeInvalid {
-			var err error
-			if found, err = kernels.ParseType(name); err != nil {
-				var known []string
-				for _, n := range typeNames {
-					known = append(known, n.name)
-				}
-				return nil, fmt.Errorf("type %q; known are %s, all", name, strings.Join(known, ", "))
-			}
+			return nil, fmt.Errorf("type %q; known are %s, all", name, strings.Join(known, ", "))
 		}
 		types = append(types, found)
 	}
 	return types, nil
 }
 
-// allOps are the operators in the order of nccl-tests.
+// allOps are the operators of nccl-tests, in its order. All of typeNames have them.
 var allOps = []kernels.Op{kernels.Sum, kernels.Prod, kernels.Max, kernels.Min, kernels.Avg}
 
 // parseOps reads "sum", "sum,max" or "all".
@@ -72,7 +69,7 @@ func parseOps(s string) ([]kernels.Op, error) {
 	var ops []kernels.Op
 	for _, name := range strings.Split(s, ",") {
 		op, err := kernels.ParseOp(name)
-		if err != nil {
+		if err != nil || !slices.Contains(allOps, op) {
 			return nil, fmt.Errorf("operator %q; known are sum, prod, max, min, avg, all", name)
 		}
 		ops = append(ops, op)

@@ -3,6 +3,7 @@ package record
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,6 +44,12 @@ type Line struct {
 	Batch         int      `json:"batch"`   // calls that are timed together
 	Batches       int      `json:"batches"` // how many of those
 	Warm          bool     `json:"warm"`    // one buffer over and over
+
+	// Only if the sweep was repeated.
+	Cycles         int       `json:"cycles,omitempty"`        // how often it was
+	CycleUS        []float64 `json:"cycle_us,omitempty"`      // each cycle's median
+	PeerCycleUS    []float64 `json:"peer_cycle_us,omitempty"` // likewise, in the same cycles
+	RatioSpreadPct *float64  `json:"ratio_spread_pct,omitempty"`
 
 	Env Env `json:"env"`
 }
@@ -87,6 +94,43 @@ func (w *Writer) Write(v any) error {
 	}
 	_, err = w.w.Write(append(b, '\n'))
 	return err
+}
+
+// Replace writes lines in the place of all that has been written, in one go. Only a
+// regular file allows that: anything else gets lines that are the last, and
+// no others.
+func (w *Writer) Replace(lines []*Line, last bool) error {
+	if w == nil || w.w == nil {
+		return nil
+	}
+	f, ok := w.w.(*os.File)
+	if ok {
+		info, err := f.Stat()
+		ok = err == nil && info.Mode().IsRegular()
+	}
+	if !ok && !last {
+		return nil
+	}
+	var all bytes.Buffer
+	enc := json.NewEncoder(&all)
+	for _, l := range lines {
+		if err := enc.Encode(l); err != nil {
+			return err
+		}
+	}
+	size := int64(all.Len())
+	if ok {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	if _, err := w.w.Write(all.Bytes()); err != nil {
+		return err
+	}
+	if ok {
+		return f.Truncate(size)
+	}
+	return nil
 }
 
 // Read reads lines and leaves failures out.

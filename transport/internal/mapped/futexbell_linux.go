@@ -22,7 +22,7 @@ const (
 // futexBell is a doorbell between processes.
 type futexBell struct {
 	seq   *atomic.Uint32 // counts rings
-	armed *atomic.Uint32 // not 0 while the owner sleeps or is about to
+	armed *atomic.Uint32 // goroutines of the owner that sleep or are about to
 }
 
 // SharedBell returns the doorbell whose words are the [BellBytes] bytes at
@@ -32,11 +32,11 @@ func SharedBell(b []byte, offset uint64) Bell {
 }
 
 func (b *futexBell) Arm() uint32 {
-	b.armed.Store(1)
+	b.armed.Add(1)
 	return b.seq.Load()
 }
 
-func (b *futexBell) Disarm() { b.armed.Store(0) }
+func (b *futexBell) Disarm() { b.armed.Add(^uint32(0)) }
 
 func (b *futexBell) Sleep(ticket uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))

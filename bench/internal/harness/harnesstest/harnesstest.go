@@ -4,7 +4,9 @@ package harnesstest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,21 +33,33 @@ func Main(m *testing.M, name, algorithm string) {
 func Args(args string) string { return "WEFT_TEST_ARGS=" + args }
 
 // Runs makes short runs with 1, 2 and 3 ranks, by weft run and by mpirun, and
-// checks what they write.
+// checks what they write. By weft run it is the program of the package that is
+// tested; both are built.
 func Runs(t *testing.T, name, algorithm, args string) {
+	dir := t.TempDir()
+	weft, program := filepath.Join(dir, "weft"), filepath.Join(dir, name)
+	for bin, pkg := range map[string]string{weft: "github.com/weft-go/weft/cmd/weft", program: "."} {
+		out, err := exec.Command("go", "build", "-o", bin, pkg).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
 	for _, launcher := range []string{"weft run", "mpirun"} {
 		for n := 1; n <= 3; n++ {
 			t.Run(fmt.Sprintf("%s %d", launcher, n), func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "out.jsonl")
-				env := Args("-warm -n 6 -b 8 -e 40K -f 70 " + args + " -json " + file)
-				var j *ranktest.Job
+				args := "-warm -n 6 -b 8 -e 40K -f 70 " + args + " -json " + file
+				var output string
 				if launcher == "mpirun" {
-					j = ranktest.Mpirun(t, n, name, nil, env)
+					j := ranktest.Mpirun(t, n, name, nil, Args(args))
+					j.Succeed(t, 2*time.Minute)
+					output = j.Ranks[0].Output()
 				} else {
-					j = ranktest.Start(t, n, name, env)
+					run := []string{"run", "-timeout", "2m", "-n", strconv.Itoa(n), "--", program}
+					out, err := exec.Command(weft, append(run, strings.Fields(args)...)...).CombinedOutput()
+					output = string(out)
+					require.NoError(t, err, output)
 				}
-				j.Succeed(t, 2*time.Minute)
-				require.Contains(t, j.Ranks[0].Output(), "# Out of bounds values : 0 OK")
+				require.Contains(t, output, "# Out of bounds values : 0 OK")
+				require.Contains(t, output, "# weft "+name+" ")
 				lines, err := record.ReadFile(file)
 				require.NoError(t, err)
 				require.NotEmpty(t, lines)

@@ -1,0 +1,103 @@
+package collectives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weft-go/weft/comm"
+)
+
+// A Request is a call that was started. Its slices belong to the call until it
+// is done.
+//
+// Calls that were started on one communicator run in the order of their start,
+// also before blocking calls that come later, in a goroutine of their own: they
+// make progress while the program computes.
+type Request struct {
+	done chan struct{}
+	err  error // written before done is closed
+
+	ctx context.Context
+	op  operation
+}
+
+// Done is closed when the call has ended.
+func (r *Request) Done() <-chan struct{} { return r.done }
+
+// Err is nil until the call has ended, and then its error or nil. It does not block.
+func (r *Request) Err() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
+}
+
+// Wait waits until the call has ended, and returns its error, or until ctx is
+// done, and returns the error of ctx: the call goes on then, and can be waited for
+// again. What ends the call itself is the context that it was started with.
+func (r *Request) Wait(ctx context.Context) error {
+	if r == nil || ctx == nil {
+		return fmt.Errorf("weft: Wait: %w: nil request or context", comm.ErrArgument)
+	}
+	select {
+	case <-r.done:
+		return r.err
+	default:
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// WaitAll waits until all calls have ended, and returns their errors joined, or
+// until ctx is done. Requests that are nil are left out.
+func WaitAll(ctx context.Context, requests ...*Request) error {
+	var errs []error
+	for _, r := range requests {
+		if r == nil {
+			continue
+		}
+		err := r.Wait(ctx)
+		if err != nil && r.Err() == nil { // ctx is done, the call is not
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// start starts an operation.
+func start(ctx context.Context, o operation) *Request {
+	r := &Request{done: make(chan struct{}), ctx: ctx, op: o}
+	if o.err != nil {
+		r.err = refuse(o.c, o.call, o.err)
+		close(r.done)
+		return r
+	}
+	o.c.Start((*startedOperation)(r))
+	return r
+}
+
+// startedOperation is a Request as a [comm.Job].
+type startedOperation Request
+
+func (r *startedOperation) Run() {
+	e, err := r.op.c.BeginStarted(r.ctx, r.op.call)
+	if err == nil {
+		err = r.op.do(r.ctx, e)
+	}
+	r.err = err
+}
+
+func (r *startedOperation) Ended() {
+	r.op = operation{} // keep nothing of the caller's
+	close(r.done)
+}
+
+var _ comm.Job = (*startedOperation)(nil)

@@ -1,0 +1,107 @@
+package comm
+
+import (
+	"sync/atomic"
+
+	"github.com/weft-go/weft/kernels"
+)
+
+// Limits of what a packed call holds.
+const (
+	maxRanks     = 1 << 24
+	maxCount     = 1 << 48
+	maxElemBytes = 1 << 47
+)
+
+// A packedCall is a call in words that also hold the low bits of its sequence
+// number, so that a reader knows which call each belongs to. Most calls take two.
+type packedCall struct{ a, b, c, d uint64 }
+
+const (
+	packedMore = 1 << 7  // of a: c and d are used
+	packedFunc = 1 << 47 // of c
+	packedLow  = 1<<48 - 1
+)
+
+// pack packs a collective call: a tag has no place.
+func (c Call) pack(seq uint64) packedCall {
+	p := packedCall{
+		a: uint64(c.Collective) | uint64(c.Type)<<8 | uint64(c.Op)<<16 | uint64(c.Root)<<24 | seq<<48,
+		b: uint64(c.Count) | seq<<48,
+	}
+	if c.ElemBytes != 0 || c.Func || c.Digest != 0 {
+		p.a |= packedMore
+		p.c = uint64(c.ElemBytes) | seq<<48
+		if c.Func {
+			p.c |= packedFunc
+		}
+		p.d = uint64(c.Digest) | seq<<48
+	}
+	return p
+}
+
+func (p packedCall) unpack() Call {
+	c := Call{
+		Collective: Collective(p.a & (packedMore - 1)), Type: kernels.Type(p.a >> 8), Op: kernels.Op(p.a >> 16),
+		Root: int(p.a >> 24 & (maxRanks - 1)), Count: int(p.b & packedLow),
+	}
+	if p.a&packedMore != 0 {
+		c.ElemBytes, c.Func, c.Digest = int(p.c&(maxElemBytes-1)), p.c&packedFunc != 0, uint32(p.d)
+	}
+	return c
+}
+
+// signature hashes what all ranks must agree on of a call that is packed as p.
+func (c Call) signature(p packedCall) uint32 {
+	if c.Collective.form().ownsize {
+		p.b = 0
+	}
+	h := (p.a&packedLow)*0x9e3779b97f4a7c15 ^ (p.b&packedLow)*0xc2b2ae3d27d4eb4f
+	if p.a&packedMore != 0 {
+		h ^= h >> 31
+		h += (p.c&packedLow)*0x94d049bb133111eb ^ (p.d&packedLow)*0xd6e8feb86659fd93
+	}
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	return uint32(h >> 32)
+}
+
+// callLog remembers the last calls, for the peers that ask. It has one writer.
+type callLog [16]struct{ a, b, c, d atomic.Uint64 }
+
+func (l *callLog) store(seq uint64, p packedCall) {
+	r := &l[seq%uint64(len(l))]
+	if p.a&packedMore != 0 {
+		r.c.Store(p.c)
+		r.d.Store(p.d)
+	}
+	r.a.Store(p.a)
+	r.b.Store(p.b)
+}
+
+// load returns call number seq if it is still there.
+func (l *callLog) load(seq uint64) (Call, bool) {
+	r := &l[seq%uint64(len(l))]
+	p := packedCall{a: r.a.Load(), b: r.b.Load()}
+	of := func(word uint64) bool { return word>>48 == seq&0xffff }
+	if !of(p.a) || !of(p.b) || p.a&0xff == 0 {
+		return Call{}, false
+	}
+	if p.a&packedMore != 0 {
+		if p.c, p.d = r.c.Load(), r.d.Load(); !of(p.c) || !of(p.d) {
+			return Call{}, false
+		}
+	}
+	return p.unpack(), true
+}
+
+// lastCalls returns the calls that are remembered, by number.
+func (l *callLog) lastCalls(last uint64) map[uint64]Call {
+	calls := map[uint64]Call{}
+	for seq := last; seq > 0 && last-seq < uint64(len(l)); seq-- {
+		if c, ok := l.load(seq); ok {
+			calls[seq] = c
+		}
+	}
+	return calls
+}

@@ -1,0 +1,163 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxBurst is the longest burst of a plan, in phases. An outage that is longer is
+// a plan with rate=1 and bounds.
+const MaxBurst = 4096
+
+// A Plan says which phases are hit by faults. The package's page says how. The
+// zero plan injects nothing; in every field, zero stands for the default.
+type Plan struct {
+	Seed     uint64
+	Rate     float64    // probability that a fault begins at a phase, 0…1
+	Kinds    KindSet    // 0: all
+	Ops      OpSet      // phases with at least one of these; 0: all
+	Links    []Link     // patterns; none: all links
+	From, To uint64     // phase numbers From…To−1; To 0: no bound
+	Burst    int        // phases in a row, 1…MaxBurst; 0: 1
+	Dead     []DeadLink // links that die
+}
+
+// A DeadLink says that nothing passes on the matching links from a phase on.
+type DeadLink struct {
+	Link Link   // a pattern
+	From uint64 // the first dead phase
+}
+
+// A PlanError says which field of a plan is wrong and why.
+type PlanError struct {
+	Field string // as the grammar names it
+	Value string
+	Why   string
+}
+
+func (e *PlanError) Error() string {
+	return fmt.Sprintf("fault plan: %s=%s: %s", e.Field, e.Value, e.Why)
+}
+
+// Validate says what is wrong with the plan; the error is a [*PlanError].
+func (p Plan) Validate() error {
+	if !(p.Rate >= 0 && p.Rate <= 1) {
+		return &PlanError{"rate", formatRate(p.Rate), "not between 0 and 1"}
+	}
+	if p.Kinds&^AllKinds != 0 {
+		return &PlanError{"kinds", fmt.Sprintf("%#x", uint8(p.Kinds)), "only drop, ack, part and late are drawn"}
+	}
+	if _, ok := p.Ops.groups(); !ok {
+		return &PlanError{"ops", fmt.Sprintf("%#x", uint32(p.Ops)), "not a union of the grammar's groups of operations"}
+	}
+	for _, l := range p.Links {
+		if !l.valid() {
+			return &PlanError{"links", l.String(), "not a link"}
+		}
+	}
+	if p.To != 0 && p.To <= p.From {
+		return &PlanError{"to", strconv.FormatUint(p.To, 10), fmt.Sprintf("not above from=%d", p.From)}
+	}
+	if p.Burst < 0 || p.Burst > MaxBurst {
+		return &PlanError{"burst", strconv.Itoa(p.Burst), fmt.Sprintf("not between 1 and %d", MaxBurst)}
+	}
+	for _, d := range p.Dead {
+		if !d.Link.valid() {
+			return &PlanError{"dead", d.String(), "not a link"}
+		}
+	}
+	return nil
+}
+
+// normal returns the one plan among those that differ only in how they say the
+// same: defaults are zero, lists are sorted and without repetitions.
+func (p Plan) normal() Plan {
+	if p.Rate == 0 {
+		p.Rate = 0 // of the two zeros the positive one
+	}
+	if p.Kinds == AllKinds {
+		p.Kinds = 0
+	}
+	if p.Ops == AllOps {
+		p.Ops = 0
+	}
+	if p.Burst == 1 {
+		p.Burst = 0
+	}
+	p.Links = slices.Clone(p.Links)
+	slices.SortFunc(p.Links, Link.compare)
+	p.Links = slices.Compact(p.Links)
+	if len(p.Links) == 0 || slices.Contains(p.Links, Link{Any, Any}) {
+		p.Links = nil
+	}
+	p.Dead = slices.Clone(p.Dead)
+	slices.SortFunc(p.Dead, func(a, b DeadLink) int {
+		return cmp.Or(a.Link.compare(b.Link), cmp.Compare(a.From, b.From))
+	})
+	p.Dead = slices.Compact(p.Dead)
+	if len(p.Dead) == 0 {
+		p.Dead = nil
+	}
+	return p
+}
+
+// String returns the plan in the grammar, with the fields in the grammar's order
+// and without those that have their default. [Parse] of it returns an equal plan
+// if the plan is valid.
+func (p Plan) String() string {
+	p = p.normal()
+	var fields []string
+	field := func(name, value string) { fields = append(fields, name+"="+value) }
+	number := func(name string, n uint64) {
+		if n != 0 {
+			field(name, strconv.FormatUint(n, 10))
+		}
+	}
+	number("seed", p.Seed)
+	if p.Rate != 0 {
+		field("rate", formatRate(p.Rate))
+	}
+	if p.Kinds != 0 {
+		var names []string
+		for k := Drop; k <= Late; k++ {
+			if p.Kinds.Has(k) {
+				names = append(names, k.String())
+			}
+		}
+		field("kinds", strings.Join(names, "+"))
+	}
+	if p.Ops != 0 {
+		names, _ := p.Ops.groups()
+		field("ops", strings.Join(names, "+"))
+	}
+	if p.Links != nil {
+		field("links", joined(p.Links))
+	}
+	number("from", p.From)
+	number("to", p.To)
+	if p.Burst != 0 {
+		field("burst", strconv.Itoa(p.Burst))
+	}
+	if p.Dead != nil {
+		field("dead", joined(p.Dead))
+	}
+	return strings.Join(fields, ",")
+}
+
+// String returns the dead link as the grammar has it, such as 0>1@500.
+func (d DeadLink) String() string { return d.Link.String() + "@" + strconv.FormatUint(d.From, 10) }
+
+func formatRate(rate float64) string {
+	return strconv.FormatFloat(rate, 'g', -1, 64)
+}
+
+func joined[T fmt.Stringer](list []T) string {
+	texts := make([]string, len(list))
+	for i, x := range list {
+		texts[i] = x.String()
+	}
+	return strings.Join(texts, ";")
+}
