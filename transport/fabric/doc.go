@@ -1,0 +1,2 @@
+// Package fabric is the transport over logical endpoints.
+package fabric
