@@ -13,6 +13,10 @@ import (
 // no aligned words either on the processors that Go has, but says so nowhere.
 const wordwise = 64
 
+// streamed is from how many bytes on a move goes around the cache, as Go's copy
+// does: the reader finds nothing of so many bytes there anyway.
+const streamed = 4 << 20
+
 // move copies src to dst, which are of the same length. Under a fault plan the
 // same bytes may rightly be written again, or late, while their reader reads
 // them; the race detector must not see it then: unseen.
@@ -21,7 +25,11 @@ func move(dst, src []byte, unseen bool) {
 		moveUnseen(dst, src)
 		return
 	}
-	if len(src) > wordwise || uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%8 != 0 || len(src)%8 != 0 {
+	switch {
+	case len(src) >= streamed:
+		copy(dst, src)
+		return
+	case len(src) > wordwise || uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%8 != 0 || len(src)%8 != 0:
 		elementwise.Copy(dst, src)
 		return
 	}

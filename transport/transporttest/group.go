@@ -184,6 +184,17 @@ type round struct {
 
 func newExchanger(n int) *exchanger { return &exchanger{n: n} }
 
+// Exchanges returns the ends of an all-gather between n goroutines, for tests of
+// what is built on a transport.
+func Exchanges(n int) []transport.Exchange {
+	x := newExchanger(n)
+	ends := make([]transport.Exchange, n)
+	for r := range ends {
+		ends[r] = x.as(r)
+	}
+	return ends
+}
+
 // round returns a rank's i-th all-gather.
 func (x *exchanger) round(i int) *round {
 	x.mu.Lock()
