@@ -45,6 +45,7 @@ func (o *op) write(v *view, from, n int) bool {
 			if o.kind != transport.OpPut && o.kind != transport.OpPutCounted && o.kind != transport.OpPutMultimem && o.kind != transport.OpPutCountedMultimem {
 				o.checkReleased(s, at, k)
 			}
+			// Before the bytes are there: an owner that sees them may fence at once.
 			s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
 		}
 		switch o.kind {
@@ -56,9 +57,6 @@ func (o *op) write(v *view, from, n int) bool {
 			elementwise.Atom(s.data, at-s.at, o.local, o.operand, o.redOp, o.typ)
 		default:
 			move(b, o.local[from:from+k], t.unseen())
-		}
-		if s.region.shadow.on() { // after the bytes too: the owner may have fenced in between
-			s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
 		}
 		s.region.bell.RingIfArmed()
 		at, from, n = at+uint64(k), from+k, n-k
