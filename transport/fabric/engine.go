@@ -117,7 +117,7 @@ func (g *engine) loop() {
 	}
 }
 
-// once executes one unit, and whatever becomes due by it. It returns false if
+// once executes one unit, after whatever is due by then. It returns false if
 // there is nothing to execute.
 func (g *engine) once() bool {
 	g.step.Lock()
@@ -132,6 +132,7 @@ func (g *engine) once() bool {
 	if len(g.active) == 0 {
 		return false
 	}
+	g.advance()
 	i := g.rng.IntN(len(g.active))
 	o := g.active[i]
 	if o.next < len(o.order) {
@@ -145,7 +146,6 @@ func (g *engine) once() bool {
 		g.postpone(o)
 		o.finish()
 	}
-	g.advance()
 	return true
 }
 
@@ -277,7 +277,7 @@ func (g *engine) close() {
 	}
 }
 
-// Step executes one piece of one submitted operation, and what becomes due by it.
+// Step executes one piece of one submitted operation, after what is due by then.
 // It returns false if no operation is under way; then time passes for what is late.
 // It is for fabrics made with [WithSteps].
 func (t *Transport) Step() bool {
