@@ -75,6 +75,8 @@ func reduced(a, b uint64, op transport.RedOp, typ kernels.Type) uint64 {
 
 func element(b []byte, i, size int) uint64 {
 	switch size {
+	case 1:
+		return uint64(b[i])
 	case 2:
 		return uint64(binary.NativeEndian.Uint16(b[i*2:]))
 	case 4:
@@ -85,6 +87,8 @@ func element(b []byte, i, size int) uint64 {
 
 func setElement(b []byte, i, size int, v uint64) {
 	switch size {
+	case 1:
+		b[i] = byte(v)
 	case 2:
 		binary.NativeEndian.PutUint16(b[i*2:], uint16(v))
 	case 4:
@@ -102,33 +106,51 @@ func reduceInto(dst, src []byte, op transport.RedOp, typ kernels.Type) {
 	}
 }
 
+// narrow converts elements of the types that are accumulated in float32.
+func narrow(typ kernels.Type) (widen func(uint64) float32, round func(float32) uint64) {
+	switch typ {
+	case kernels.TypeFloat16:
+		return func(v uint64) float32 { return kernels.Float16FromBits(uint16(v)).Float32() },
+			func(f float32) uint64 { return uint64(kernels.Float16FromFloat32(f).Bits()) }
+	case kernels.TypeBFloat16:
+		return func(v uint64) float32 { return kernels.BFloat16FromBits(uint16(v)).Float32() },
+			func(f float32) uint64 { return uint64(kernels.BFloat16FromFloat32(f).Bits()) }
+	case kernels.TypeFloat8E4M3:
+		return func(v uint64) float32 { return kernels.Float8E4M3FromBits(uint8(v)).Float32() },
+			func(f float32) uint64 { return uint64(kernels.Float8E4M3FromFloat32(f).Bits()) }
+	case kernels.TypeFloat8E5M2:
+		return func(v uint64) float32 { return kernels.Float8E5M2FromBits(uint8(v)).Float32() },
+			func(f float32) uint64 { return uint64(kernels.Float8E5M2FromFloat32(f).Bits()) }
+	}
+	return nil, nil
+}
+
 // reduceAll is the reference of a pull-reduction: in the order of the members,
-// halves in float32 and rounded once.
+// narrow types in float32 and rounded once.
 func reduceAll(dst []byte, srcs [][]byte, op transport.RedOp, typ kernels.Type) {
 	size := typ.Size()
+	widen, round := narrow(typ)
 	for i := range len(dst) / size {
 		v := element(srcs[0], i, size)
-		if op != transport.RedAdd || size != 2 {
+		if widen == nil {
 			for _, s := range srcs[1:] {
 				v = reduced(v, element(s, i, size), op, typ)
 			}
 			setElement(dst, i, size, v)
 			continue
 		}
-		var sum float32
-		for _, s := range srcs {
-			v := uint16(element(s, i, size))
-			if typ == kernels.TypeFloat16 {
-				sum += kernels.Float16FromBits(v).Float32()
-			} else {
-				sum += kernels.BFloat16FromBits(v).Float32()
+		f := widen(v)
+		for _, s := range srcs[1:] {
+			switch g := widen(element(s, i, size)); op {
+			case transport.RedAdd:
+				f += g
+			case transport.RedMin:
+				f = min(f, g)
+			default:
+				f = max(f, g)
 			}
 		}
-		if typ == kernels.TypeFloat16 {
-			setElement(dst, i, size, uint64(kernels.Float16FromFloat32(sum).Bits()))
-		} else {
-			setElement(dst, i, size, uint64(kernels.BFloat16FromFloat32(sum).Bits()))
-		}
+		setElement(dst, i, size, round(f))
 	}
 }
 
@@ -138,10 +160,9 @@ func randomElements(rng *rand.Rand, b []byte, typ kernels.Type) {
 	for i := range len(b) / size {
 		v := rng.Uint64()
 		switch typ { // exponents near that of 1: sums round
-		case kernels.TypeFloat16:
-			v = uint64(kernels.Float16FromFloat32(float32(rng.NormFloat64())).Bits())
-		case kernels.TypeBFloat16:
-			v = uint64(kernels.BFloat16FromFloat32(float32(rng.NormFloat64())).Bits())
+		case kernels.TypeFloat16, kernels.TypeBFloat16, kernels.TypeFloat8E4M3, kernels.TypeFloat8E5M2:
+			_, round := narrow(typ)
+			v = round(float32(rng.NormFloat64()))
 		case kernels.TypeFloat32:
 			v = uint64(math.Float32bits(float32(rng.NormFloat64())))
 		case kernels.TypeFloat64:
@@ -266,7 +287,8 @@ func openBench(t *testing.T, one maker, mode fabric.Mode) *bench {
 
 // TestEveryOperation has every operation with every operator and type, at places
 // where limits are: the start, the end, across bindings, of one unit, of all. The
-// operator and type tables are those of the contract; others are refused.
+// operator and type tables are those of the contract, and of
+// the fabric for pullreds; others are refused.
 func TestEveryOperation(t *testing.T) {
 	types := make([]kernels.Type, 256)
 	for i := range types {
@@ -342,7 +364,7 @@ func TestEveryOperation(t *testing.T) {
 						}
 						check("red-multimem %v on %v, %d at %d", op, typ, n, place.offset)
 					}
-					if !transport.PullRedSupports(op, typ) {
+					if !fabric.PullRedSupports(op, typ) {
 						require.ErrorIs(t, tr.PullRed(c, src, multi, op, typ), transport.ErrUnsupported)
 					} else if n > 0 {
 						set(1, place.offset, n, typ)

@@ -69,7 +69,7 @@ func (t *Transport) red(c transport.Completion, dst transport.Handle, cast uint6
 // PullRed implements [transport.Transport].
 func (t *Transport) PullRed(c transport.Completion, dst []byte, src transport.Handle, redOp transport.RedOp, typ kernels.Type) error {
 	o := op{kind: transport.OpPullRed, local: dst, n: len(dst), redOp: redOp, typ: typ}
-	if !transport.PullRedSupports(redOp, typ) {
+	if !PullRedSupports(redOp, typ) {
 		return t.noOperator(o)
 	}
 	return t.issue(c, src, transport.Granule, kindMulticast, o.n, o)

@@ -10,7 +10,8 @@ import (
 
 // PullRed stores the reduction of the sources, in their order, in dst, which may
 // be one of them. Lengths are equal and multiples of 16. It is faster if dst is
-// aligned to the element size. [transport.PullRedSupports] must hold.
+// aligned to the element size. The operator is one that kernels has for the type,
+// or a bitwise one.
 func PullRed(dst []byte, srcs [][]byte, op transport.RedOp, typ kernels.Type) error {
 	switch op {
 	case transport.RedAnd, transport.RedOr, transport.RedXor:
