@@ -8,8 +8,8 @@ import (
 
 // issue checks an operation and starts it. In the fast mode it is over then,
 // unless a fault plan must first see the whole phase.
-func (t *Transport) issue(completion transport.Completion, h transport.Handle, align uint64, cast uint64, transactions int, o op) error {
-	e, err := t.target(&o, h, align, cast)
+func (t *Transport) issue(completion transport.Completion, h transport.Handle, align uint64, cast uint64, transactions int, o *op) error {
+	e, err := t.target(o, h, align, cast)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 		return nil
 	}
 	if t.strict() {
-		if err := c.counterShared(&o); err != nil {
+		if err := c.counterShared(o); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 }
 
 // enlist keeps a started operation until it is submitted.
-func (c *Completion) enlist(o op) {
+func (c *Completion) enlist(o *op) {
 	var p *op
 	if n := len(c.idle); n > 0 {
 		p = c.idle[n-1]
@@ -54,7 +54,7 @@ func (c *Completion) enlist(o op) {
 		p = new(op)
 	}
 	order := p.order
-	*p = o
+	*p = *o
 	p.order = order
 	p.cut(maxPieces)
 	if c.t.strict() {

@@ -206,7 +206,7 @@ func TestWaitReads(t *testing.T) {
 		require.NoError(t, p.c.Arrive())
 		require.True(t, p.report().Clean())
 		require.Equal(t, filled(256, 4), p.mem.Bytes()[1024:][:256])
-		require.EqualValues(t, 0x0101010101010101, p.mem.Load(2048))
+		require.Equal(t, uint64(0x0101010101010101), p.mem.Load(2048))
 		require.Empty(t, p.ts[1].Diagnostics())
 	})
 }

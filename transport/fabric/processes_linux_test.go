@@ -183,7 +183,7 @@ func (j *job) exchange(_ context.Context, mine transport.Exported) ([]transport.
 }
 
 func (j *job) barrier() error {
-	_, err := j.exchange(nil, transport.Exported{})
+	_, err := j.exchange(context.Background(), transport.Exported{})
 	return err
 }
 
@@ -247,7 +247,7 @@ func (j *job) importAll(t *Transport, own transport.Endpoint) ([]transport.Endpo
 	if err != nil {
 		return nil, err
 	}
-	all, err := j.exchange(nil, x)
+	all, err := j.exchange(context.Background(), x)
 	x.Close()
 	if err != nil {
 		return nil, err
@@ -542,7 +542,7 @@ func stoppedProgram(j *job) error {
 		v := p.enter()
 		var pid transport.Exported
 		binary.LittleEndian.PutUint64(pid.Handle[:], uint64(os.Getpid()))
-		if _, err := j.exchange(nil, pid); err != nil {
+		if _, err := j.exchange(context.Background(), pid); err != nil {
 			return err
 		}
 		if err := j.barrier(); err != nil { // as good as stopped until here
@@ -557,7 +557,7 @@ func stoppedProgram(j *job) error {
 		}
 		return t.Close()
 	}
-	if _, err := j.exchange(nil, transport.Exported{}); err != nil {
+	if _, err := j.exchange(context.Background(), transport.Exported{}); err != nil {
 		return err
 	}
 	if err := errors.Join(e.Unbind(0, size), m.Free()); err != nil {
