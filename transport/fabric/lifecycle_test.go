@@ -263,7 +263,7 @@ func TestSupport(t *testing.T) {
 // TestOptions refuses what makes no sense.
 func TestOptions(t *testing.T) {
 	for i, o := range []fabric.Option{
-		fabric.WithMode(3), fabric.WithRank(-1), fabric.WithRank(1 << 31), fabric.WithClique(1, 0), fabric.WithArena(1), fabric.WithArena(1 << 63),
+		fabric.WithMode(3), fabric.WithRank(-1), fabric.WithClique(1, 0), fabric.WithArena(1), fabric.WithArena(1 << 63),
 		fabric.WithLimits(fabric.Limits{BindAlign: 100}), fabric.WithLimits(fabric.Limits{BindAlign: 1 << 40}),
 		fabric.WithLimits(fabric.Limits{BindAlign: 4096, MaxEndpointBytes: 4095}), fabric.WithLimits(fabric.Limits{MaxEndpointBytes: 1 << 60}),
 		fabric.WithLimits(fabric.Limits{IDs: -1}),
