@@ -20,7 +20,7 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 	o.c, o.e, o.offset = c, e, h.Offset
 	o.parts = *e.parts.Load()
 	if t.cfg.mode == ModeFast && t.cfg.decider == nil {
-		if err := c.start(transactions); err != nil {
+		if err := c.start(o, transactions); err != nil {
 			return err
 		}
 		o.cut(1)
@@ -37,7 +37,7 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 			return err
 		}
 	}
-	if err := c.start(transactions); err != nil {
+	if err := c.start(o, transactions); err != nil {
 		return err
 	}
 	c.enlist(o)

@@ -159,7 +159,11 @@ func (b block) claim(nonce uint64) bool {
 			return false
 		}
 		if b.word(blockAliases).CompareAndSwap(n, n+1) {
-			return true
+			if b.word(blockNonce).Load() == nonce {
+				return true
+			}
+			b.unclaim() // another endpoint has the block meanwhile
+			return false
 		}
 	}
 }

@@ -40,6 +40,7 @@ type Completion struct {
 	transactions int // of the operations, each in its own unit
 	expected     int // as given to ArriveExpect
 	started      int // operations
+	waiting      int // of these, those that do not fetch and were not submitted
 	unsubmitted  []*op
 	submitted    []*op
 	open         bool // operations were started since the last submit
@@ -79,14 +80,14 @@ func (t *Transport) MakeCompletion(cfg CompletionConfig) (*Completion, error) {
 // Submit implements [transport.Completion].
 func (c *Completion) Submit() error {
 	c.submit(func(*op) bool { return true })
-	c.open = false
+	c.open, c.waiting = false, 0
 	return nil
 }
 
 // SubmitFetching submits only the operations that fetch: gets and pullreds.
 func (c *Completion) SubmitFetching() error {
 	c.submit((*op).fetches)
-	c.open = c.open && len(c.unsubmitted) > 0
+	c.open = c.waiting > 0
 	return nil
 }
 
@@ -143,7 +144,7 @@ func (c *Completion) Report() (transport.Report, error) {
 
 // reset begins the next phase.
 func (c *Completion) reset() {
-	c.arrived, c.transactions, c.expected, c.started = 0, 0, 0, 0
+	c.arrived, c.transactions, c.expected, c.started, c.waiting = 0, 0, 0, 0, 0
 	c.open, c.found, c.fabric, c.other = false, false, false, false
 	c.errors.Store(0)
 	c.decided = c.decided[:0]
@@ -157,10 +158,7 @@ func (c *Completion) reset() {
 
 // WaitReads returns when the sources of all submitted operations of the phase
 // have been read, so that they may change.
-func (c *Completion) WaitReads() error {
-	c.t.engine.readSources(c.submitted)
-	return nil
-}
+func (c *Completion) WaitReads() { c.t.engine.readSources(c.submitted) }
 
 // Raise reports a failure by another mechanism than the fabric, such as a bulk
 // copy whose bytes are part of the phase. The two must not be mixed in one phase.
@@ -186,7 +184,7 @@ func (c *Completion) Free() error {
 }
 
 // start books an operation of the given number of transactions.
-func (c *Completion) start(transactions int) error {
+func (c *Completion) start(o *op, transactions int) error {
 	const op = "start an operation"
 	t := c.t
 	switch {
@@ -202,6 +200,9 @@ func (c *Completion) start(transactions int) error {
 	c.transactions += transactions
 	c.open, c.fabric = true, true
 	c.started++
+	if !o.fetches() {
+		c.waiting++
+	}
 	if t.strict() && c.started == 1 {
 		t.openMu.Lock()
 		t.open[c] = struct{}{}

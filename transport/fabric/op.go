@@ -58,9 +58,6 @@ func (o *op) cut(n int) {
 // fetches says whether the operation only reads its endpoint.
 func (o *op) fetches() bool { return o.kind == transport.OpGet || o.kind == transport.OpPullRed }
 
-// reads is fetches, for operations that are not under the engine.
-func (o *op) reads() bool { return o.fetches() }
-
 // source is what the operation reads of this rank's.
 func (o *op) source() []byte {
 	switch {

@@ -160,7 +160,8 @@ func WithArena(bytes uint64) Option {
 }
 
 // WithSteps has submitted operations wait until [Transport.Step] executes them: a
-// program under test sees every state that lies between two pieces.
+// program under test sees every state that lies between two pieces. In the fast
+// mode it is for operations under a fault plan only.
 func WithSteps() Option {
 	return func(c *config) error { c.heldBack = true; return nil }
 }

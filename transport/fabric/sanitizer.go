@@ -73,7 +73,7 @@ func (c *Completion) counterShared(o *op) *RuleError {
 	var found *op
 	for _, list := range [][]*op{c.unsubmitted, c.submitted} {
 		for _, p := range list {
-			if p.e.blockIs(o.e) && (clash(o, p) && !p.reads() || clash(p, o) && !o.reads()) {
+			if p.e.blockIs(o.e) && (clash(o, p) && !p.fetches() || clash(p, o) && !o.fetches()) {
 				found = p
 			}
 		}
