@@ -45,9 +45,13 @@
 // AllReduceFunc and the other …Func forms take a function f(acc, x) for an
 // operator, on elements of any type without pointers: it sets each acc[i] to
 // acc[i] op x[i]. The operator must be associative. It need not commute: acc has the
-// contributions of lower ranks than x. f must do the same on all ranks, must not
-// keep its arguments, and makes no calls on the communicator. An element must fit a
+// contributions of lower ranks than x. The slices have the same length, at least 1, and
+// are f's only while it runs. f does the same on all ranks and makes no calls on the
+// communicator; for started calls it runs on another goroutine. An element must fit a
 // message (see [comm.Communicator.Lanes]).
+//
+// If f panics, the panic reaches the caller, after the communicator has ended for
+// all ranks. The error of a call that was started is a [PanicError] then.
 //
 // # Errors
 //

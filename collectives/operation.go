@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
@@ -42,12 +43,40 @@ func (o *operation) run(ctx context.Context) error {
 }
 
 // do does what has begun.
-func (o *operation) do(ctx context.Context, e *progress.Engine) error {
-	r, err := runnerOf(o.c, e)
-	if err == nil {
-		err = r.run(ctx, o)
+func (o *operation) do(ctx context.Context, e *progress.Engine) (err error) {
+	if o.f != nil {
+		o.doFunc(ctx, e, &err, false)
+		return err
 	}
-	return o.c.End(err)
+	return o.c.End(o.perform(ctx, e))
+}
+
+func (o *operation) perform(ctx context.Context, e *progress.Engine) error {
+	r, err := runnerOf(o.c, e)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx, o)
+}
+
+// doFunc is do with a function of the program's. If that panics, or ends its
+// goroutine, the call ends all the same, for all ranks, with a [PanicError] in err. A
+// panic goes on unless it is caught.
+func (o *operation) doFunc(ctx context.Context, e *progress.Engine, err *error, caught bool) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		v := recover() // nil where the goroutine ends
+		*err = o.c.End(&PanicError{Value: v, Stack: debug.Stack()})
+		if v != nil && !caught {
+			panic(v)
+		}
+	}()
+	failed := o.perform(ctx, e)
+	returned = true
+	*err = o.c.End(failed)
 }
 
 // call describes a call on elements.

@@ -89,10 +89,14 @@ type startedOperation Request
 
 func (r *startedOperation) Run() {
 	e, err := r.op.c.BeginStarted(r.ctx, r.op.call)
-	if err == nil {
-		err = r.op.do(r.ctx, e)
+	switch {
+	case err != nil:
+		r.err = err
+	case r.op.f != nil:
+		r.op.doFunc(r.ctx, e, &r.err, true)
+	default:
+		r.err = r.op.do(r.ctx, e)
 	}
-	r.err = err
 }
 
 func (r *startedOperation) Ended() {
