@@ -199,7 +199,10 @@ func (m *Mail) Watch() {
 			words = append(words, word{offset: m.lanes.counter(p, cell), want: in.seen + 1})
 		}
 		if out.full {
-			words = append(words, word{offset: m.lanes.credit(p), want: out.next - cells + 1})
+			credit := word{offset: m.lanes.credit(p), want: out.next - cells + 1}
+			words = append(words, credit)
+			// It is news once, even if nobody uses the cell.
+			out.full = m.e.mem.Load(credit.offset) < credit.want
 		}
 	}
 	m.words = words

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -402,7 +403,7 @@ func TestMailNonsense(t *testing.T) {
 		{"no header", 0, MailHead - 1, 32, true},
 		{"empty", 0, 0, 16, true},
 		{"larger than the slot", 0, 1024 - mailTag + 1, 1040, true},
-		{"far too large", 0, 1<<32 - 1, 16, true},
+		{"far too large", 0, math.MaxInt32, 16, true},
 		{"counted twice", 0, MailHead, 64, true},
 		{"counted beyond the slot", 1, MailHead, 1040, true},
 	} {
