@@ -84,7 +84,7 @@ def environment(args):
         "go": "",
         "mpi": "none",
         "revision": args.revision,
-        "command": f"gloo_perf.py -coll {args.coll} -b {args.b} -e {args.e} -f {args.f:g} -blocks {args.blocks} -budget {args.budget:g} (Python {platform.python_version()})",
+        "command": f"gloo_perf.py -coll {args.coll} -b {args.b} -e {args.e} -f {args.f:g} -w {args.w} -blocks {args.blocks} -budget {args.budget:g} (Python {platform.python_version()})",
     }
 
 
@@ -135,8 +135,9 @@ class Row:
         dist.barrier()
         return self.run(in_place, calls)
 
-    def plan(self, in_place, budget, blocks):
-        self.timed(in_place, 5)
+    def plan(self, in_place, args):
+        if args.w > 0:
+            self.timed(in_place, args.w)
         calls = 1
         while True:
             worst = torch.tensor([self.timed(in_place, calls) for _ in range(TRIALS)], dtype=torch.float64)
@@ -149,14 +150,14 @@ class Row:
         batch = math.ceil(min(BATCH_TIME / each, MOST_BATCH))
         if self.coll in ROOTED:
             batch = (batch + self.ranks - 1) // self.ranks * self.ranks
-        return batch, int(min(max(budget / blocks / (each * batch), FEWEST), MOST_BATCHES))
+        return batch, int(min(max(args.budget / args.blocks / (each * batch), FEWEST), MOST_BATCHES))
 
 
 def measure(coll, count, src, dst, args, env, out):
     dst.copy_(src)
     row = Row(coll, count, src, dst)
     places = PLACES.get(coll, [True] if coll in ("broadcast", "barrier") else [False, True])
-    plans = {p: row.plan(p, args.budget, args.blocks) for p in places}
+    plans = {p: row.plan(p, args) for p in places}
     samples = {p: [] for p in places}
     for b in range(args.blocks):
         for p in places if b % 2 == 0 else places[::-1]:
@@ -231,6 +232,7 @@ def main():
     p.add_argument("-e", type=size_of, default=16 << 20)
     p.add_argument("-f", type=float, default=2)
     p.add_argument("-t", "-d", default="float")
+    p.add_argument("-w", type=int, default=5)
     p.add_argument("-budget", type=seconds_of, default=0.1)
     p.add_argument("-blocks", type=int, default=5)
     p.add_argument("-json", default="gloo.jsonl")
