@@ -22,7 +22,7 @@ import (
 	"github.com/weft-go/weft/transport/progress"
 )
 
-var planned = []plan.Collective{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.AllToAll, plan.Barrier}
+var planned = plan.Collectives()
 
 // specs are choices of algorithms that between them name every one.
 func specs() []string {
@@ -137,6 +137,11 @@ func runAlgorithms(c *comm.Communicator, seed uint64) error {
 		{comm.OpBroadcast, func() error { return Broadcast(ctx, c, dst, n-1) }},
 		{comm.OpAllGather, func() error { return AllGather(ctx, c, dst, src[:7*n]) }},
 		{comm.OpAllToAll, func() error { return AllToAll(ctx, c, dst, src) }},
+		{comm.OpReduceScatterBlock, func() error { return ReduceScatterBlock(ctx, c, dst[:7*n], src, kernels.Sum) }},
+		{comm.OpGather, func() error { return Gather(ctx, c, dst, src[:7*n], n-1) }},
+		{comm.OpScatter, func() error { return Scatter(ctx, c, dst[:7*n], src, n-1) }},
+		{comm.OpScan, func() error { return Scan(ctx, c, dst, src, kernels.Sum) }},
+		{comm.OpExscan, func() error { return Exscan(ctx, c, dst, src, kernels.Sum) }},
 		{comm.OpBarrier, func() error { return Barrier(ctx, c) }},
 	} {
 		before := len(r.schedules)
@@ -273,8 +278,8 @@ func extension(c *comm.Communicator) (*runner, error) {
 // TestWindows: calls that are cut into several schedules.
 func TestWindows(t *testing.T) {
 	seed := testSeed(t)
-	for n := 2; n <= 4; n++ {
-		for _, spec := range specs()[:2] {
+	for n := 2; n <= 8; n += 3 {
+		for _, spec := range specs() {
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
 				cs := local(t, n, comm.WithAlgorithm(spec))
 				require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {

@@ -64,7 +64,7 @@ func (r *runner) windowElems(k plan.Collective, elemBytes int) int {
 	if k == plan.AllToAll { // as many blocks as ranks, and as many messages for each
 		messages /= r.ranks
 	}
-	return max(r.messageBytes/elemBytes, 1) * max(messages, 1)
+	return max(r.messageBytes/elemBytes, 1) * max(messages, 2)
 }
 
 // run does a call that has begun.
@@ -127,12 +127,20 @@ func (r *runner) planned(ctx context.Context, o *operation) error {
 	if o.count <= elems || r.ranks == 1 {
 		return r.schedule(ctx, o.kind, o.call, o.count)
 	}
-	for from := 0; from < o.count; from += elems {
-		n := min(elems, o.count-from)
+	// Windows of one length, to an element: in a short one at the end a message could
+	// hold several blocks, and a range be in two.
+	windows := (o.count + elems - 1) / elems
+	each, longer := o.count/windows, o.count%windows
+	for i, from := 0, 0; i < windows; i++ {
+		n := each
+		if i < longer {
+			n++
+		}
 		x.window = window{on: true, from: from, count: n, stride: o.count}
 		if err := r.schedule(ctx, o.kind, o.call, n); err != nil {
 			return err
 		}
+		from += n
 	}
 	return nil
 }
