@@ -231,6 +231,14 @@ func TestMismatchAfterClose(t *testing.T) {
 		require.ErrorContains(t, err, "rank 1: AllReduce #1 count 0 int8 sum; rank 0: AllReduce #1 count 10 int8 sum")
 		require.Less(t, time.Since(begin), 2*time.Second)
 	})
+	t.Run("found by the other, no call since", func(t *testing.T) {
+		cs := local(t, 2)
+		require.NoError(t, Broadcast(ctx, cs[0], make([]int8, 4), 0))
+		require.ErrorIs(t, Broadcast(ctx, cs[1], make([]int8, 5), 0), comm.ErrMismatch)
+		require.Eventually(t, func() bool { return cs[0].AsyncErr() != nil }, 5*time.Second, time.Millisecond)
+		require.ErrorIs(t, cs[0].Close(), comm.ErrMismatch)
+		require.NoError(t, cs[1].Close(), "told before")
+	})
 	t.Run("last call", func(t *testing.T) {
 		cs := local(t, 2)
 		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {

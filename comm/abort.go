@@ -43,6 +43,7 @@ func (c *Communicator) AsyncErr() error {
 func (c *Communicator) abort(e *AbortError) error {
 	c.aborting.Lock()
 	defer c.aborting.Unlock()
+	c.noteMismatch(e)
 	if err := c.stop.Err(); err != nil {
 		return err
 	}
@@ -82,6 +83,7 @@ func (c *Communicator) onAbort(from int, data []byte) {
 		c.logger.Warn("ignored", "from", from, "error", err)
 		return
 	}
+	c.noteMismatch(e)
 	if c.stop.Set(e) {
 		c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
 	}
@@ -152,6 +154,14 @@ func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError
 		e.Detail += " (" + m.Note + ")"
 	}
 	return c.abort(e)
+}
+
+// noteMismatch keeps an abort for Close, if it is a mismatch: it may be all that
+// this rank hears of it.
+func (c *Communicator) noteMismatch(e *AbortError) {
+	if e.Reason == ReasonMismatch {
+		c.disagreement.CompareAndSwap(nil, e)
+	}
 }
 
 // mismatch says who called what.

@@ -206,6 +206,7 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 	// Only now: Close stops first and looks for a running call then, so that one of
 	// the two sees the other, and no call begins on memory that is given back.
 	if err := c.stop.Err(); err != nil {
+		c.told.Store(true)
 		c.state.Store(uint64(s))
 		if c.leavers.Load() {
 			c.endLeave()
@@ -217,6 +218,7 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 	c.log.store(seq, words)
 	if c.leavers.Load() {
 		if err := c.refuseLeft(seq); err != nil {
+			c.told.Store(true)
 			c.state.Store(uint64(s + 2))
 			c.endLeave()
 			return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: err}
@@ -255,6 +257,7 @@ func (c *Communicator) End(err error) error {
 // communicator.
 func (c *Communicator) fail(seq uint64, err error) error {
 	c.failed.Store(true)
+	c.told.Store(true)
 	call, _ := c.log.load(seq)
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError

@@ -37,11 +37,14 @@ type Communicator struct {
 	leavers atomic.Bool
 	leave   leaveState
 
-	failed  atomic.Bool // the last call failed
-	silent  bool        // a rank did not answer when this one left
-	closing sync.Once
-	mu      sync.Mutex
-	buffers map[freer]struct{} // not yet freed
+	failed atomic.Bool // the last call failed
+	told   atomic.Bool // a call has returned why the communicator does not go on
+	// disagreement is the first that ranks found, even if stop was set before.
+	disagreement atomic.Pointer[AbortError]
+	silent       bool // a rank did not answer when this one left
+	closing      sync.Once
+	mu           sync.Mutex
+	buffers      map[freer]struct{} // not yet freed
 }
 
 // freer is an allocation that Close frees.
