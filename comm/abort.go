@@ -110,9 +110,14 @@ func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) e
 // up: the ones that don't answer, else the ones that are not in the call, else
 // the one that this rank waits for.
 func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
-	answers := c.askAll(seq, answerTime)
+	var others []int
+	for r := range c.members {
+		if r != c.rank {
+			others = append(others, r)
+		}
+	}
 	var silent, absent []int
-	for r, a := range answers {
+	for r, a := range c.inquire(answerTime, others...) {
 		switch {
 		case r == c.rank:
 		case a == nil:
@@ -137,19 +142,31 @@ const flushTime = 20 * time.Millisecond
 // answerTime is how long a live peer may take to answer a question.
 const answerTime = 250 * time.Millisecond
 
+// explainTime bounds how long a rank that found a mismatch waits to be told what
+// the peer called.
+const explainTime = time.Second
+
 // disagree ends the communicator because a peer's message was not of this call.
 func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError) error {
-	// The peer's sequence number is known to 32 bits and close to ours.
-	theirs := seq + uint64(int64(int32(m.Got.Seq-m.Want.Seq)))
-	text := "in another call"
-	if a := c.askAll(theirs, answerTime)[m.Peer]; a != nil && a.Known {
-		text = a.Call.numbered(theirs)
-		// This rank may have run ahead of the call in which the two differ.
-		if ours, ok := c.log.load(theirs); ok && theirs < seq && !ours.agrees(a.Call) {
-			call, seq = ours, theirs
-		}
+	var calls map[uint64]Call
+	if a := c.inquire(explainTime, m.Peer)[m.Peer]; a != nil {
+		calls = a.Calls
+	} else {
+		calls = c.lastWords(m.Peer)
 	}
-	e := c.mismatch(m.Peer, text, call, seq)
+	e := c.compare(m.Peer, calls, seq)
+	if e == nil {
+		// They agree about the calls that both remember. The peer's sequence number
+		// is known to 32 bits and close to ours.
+		theirs, text := seq+uint64(int64(int32(m.Got.Seq-m.Want.Seq))), "in another call"
+		if other, ok := calls[theirs]; ok {
+			text = other.numbered(theirs)
+			if theirs == seq && m.Note == "" {
+				m.Note = "an earlier call differs"
+			}
+		}
+		e = c.mismatch(m.Peer, text, call, seq)
+	}
 	if m.Note != "" {
 		e.Detail += " (" + m.Note + ")"
 	}

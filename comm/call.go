@@ -216,6 +216,7 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 	seq := (s + 2).seq()
 	words := call.pack(seq)
 	c.log.store(seq, words)
+	c.history = extend(c.history, call.signature(words))
 	if c.leavers.Load() {
 		if err := c.refuseLeft(seq); err != nil {
 			c.told.Store(true)
@@ -229,7 +230,7 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 		// The others are in the call or will be, and wait for this rank.
 		return nil, c.End(&progress.WaitError{Peer: c.rank, Err: err})
 	}
-	c.engine.Begin(ctx, c.timeout, seq, call.signature(words))
+	c.engine.Begin(ctx, c.timeout, seq, c.history)
 	return c.engine, nil
 }
 

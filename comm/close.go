@@ -100,14 +100,12 @@ func (c *Communicator) untold(cause error) error {
 // compareCalls finds that a rank, as far as it has told, made another call than
 // this one: a call that does not wait for others can end well on a rank all the same.
 func (c *Communicator) compareCalls() error {
-	last := callState(c.state.Load()).seq()
-	for seq := range c.log.lastCalls(last) {
-		if e := c.disagreed(seq); e != nil {
-			call, _ := c.log.load(seq)
-			return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: e}
-		}
+	e := c.disagreed(callState(c.state.Load()).seq())
+	if e == nil {
+		return nil
 	}
-	return nil
+	call, _ := c.log.load(e.Seq)
+	return &OpError{Call: call, Rank: c.rank, Seq: e.Seq, Err: e}
 }
 
 // leaveJob closes the control channel. A healthy job ends together; with a rank

@@ -30,6 +30,7 @@ type Communicator struct {
 	state   atomic.Uint64   // callState
 	ctx     context.Context // of the running call
 	log     callLog
+	history uint32 // of the signatures of all calls up to the running one
 	xchg    exchanges
 	asks    questions
 	asked   uint64 // last call about which all ranks were asked

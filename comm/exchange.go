@@ -32,7 +32,7 @@ type round struct {
 }
 
 // exchangeHeader is the length of what stands before the data of a message:
-// number and signature of the call that it belongs to.
+// number and history of the call that it belongs to.
 const exchangeHeader = 12
 
 func (x *exchanges) round(number uint64, ranks int) *round {
@@ -87,10 +87,7 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 	var seq uint64
 	var sig uint32
 	if s := callState(c.state.Load()); s.running() {
-		seq = s.seq()
-		if call, ok := c.log.load(seq); ok {
-			sig = call.signature(call.pack(seq))
-		}
+		seq, sig = s.seq(), c.history
 	}
 	own := m
 	m.Data = make([]byte, exchangeHeader, exchangeHeader+len(m.Data))

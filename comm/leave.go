@@ -58,18 +58,20 @@ func (c *Communicator) heardCalls(rank int, data []byte) {
 	c.leave.calls[rank] = calls
 }
 
-// disagreed returns what is wrong with call seq if a rank that has left made
-// another call of that number: it is too late to find that by its messages.
-func (c *Communicator) disagreed(seq uint64) *AbortError {
-	ours, ok := c.log.load(seq)
-	if !ok {
-		return nil
-	}
+// lastWords returns the last calls of a rank, if it has told them because it or
+// this one leaves.
+func (c *Communicator) lastWords(rank int) map[uint64]Call {
 	c.leave.mu.Lock()
 	defer c.leave.mu.Unlock()
+	return c.leave.calls[rank]
+}
+
+// disagreed returns what is wrong if a rank that has left made other calls than
+// this one up to call last: it is too late to find that by its messages.
+func (c *Communicator) disagreed(last uint64) *AbortError {
 	for r := range c.members {
-		if theirs, ok := c.leave.calls[r][seq]; ok && !theirs.agrees(ours) {
-			return c.mismatch(r, theirs.numbered(seq), ours, seq)
+		if e := c.compare(r, c.lastWords(r), last); e != nil {
+			return e
 		}
 	}
 	return nil
