@@ -23,10 +23,21 @@ type Request struct {
 }
 
 // Done is closed when the call has ended.
-func (r *Request) Done() <-chan struct{} { return r.done }
+func (r *Request) Done() <-chan struct{} {
+	if r == nil {
+		return noRequest
+	}
+	return r.done
+}
+
+// noRequest is closed, for requests that are nil.
+var noRequest = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Err is nil until the call has ended, and then its error or nil. It does not block.
 func (r *Request) Err() error {
+	if r == nil {
+		return errNoRequest
+	}
 	select {
 	case <-r.done:
 		return r.err
@@ -40,7 +51,7 @@ func (r *Request) Err() error {
 // again. What ends the call itself is the context that it was started with.
 func (r *Request) Wait(ctx context.Context) error {
 	if r == nil || ctx == nil {
-		return fmt.Errorf("weft: Wait: %w: nil request or context", comm.ErrArgument)
+		return errNoRequest
 	}
 	select {
 	case <-r.done:
@@ -54,6 +65,8 @@ func (r *Request) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+var errNoRequest = fmt.Errorf("weft: %w: nil request or context", comm.ErrArgument)
 
 // WaitAll waits until all calls have ended, and returns their errors joined, or
 // until ctx is done. Requests that are nil are left out.
