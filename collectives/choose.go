@@ -49,10 +49,9 @@ func chooserOf(c *comm.Communicator) (*chooser, error) {
 func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	bytes := shape.Count * shape.ElemBytes
 	shape.Count, shape.Root = 0, 0
-	key := tableKey{shape: shape, pull: true, order: call.Func}
-	if shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce {
+	key := tableKey{shape: shape, pull: !call.Func, order: call.Func}
+	if key.pull && (shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce) {
 		_, _, key.pull = pullOp(call.Type, call.Op)
-		key.pull = key.pull && !call.Func
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

@@ -391,6 +391,7 @@ func exactProgram() error {
 func TestMain(m *testing.M) {
 	ranktest.Main(m, map[string]func() error{
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
+		"metamorphic": metamorphicProgram,
 	})
 }
 

@@ -52,6 +52,47 @@ func TestPrefixFunc(t *testing.T) {
 	}
 }
 
+// TestFuncAlgorithms: functions are called in rank order, whatever algorithms are
+// asked for.
+func TestFuncAlgorithms(t *testing.T) {
+	ctx := context.Background()
+	last := func(acc, x []int32) { copy(acc, x) } // associative, not commutative
+	for _, spec := range metaSpecs() {
+		for n := 2; n <= 5; n++ {
+			cs := local(t, n, comm.WithAlgorithm(spec))
+			require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+				me := int32(c.Rank())
+				src, dst := make([]int32, 2*n), make([]int32, 2*n)
+				for i := range src {
+					src[i] = me
+				}
+				counts := make([]int, n)
+				counts[0] = 2 * n
+				for _, k := range []struct {
+					name string
+					call func() error
+					want int32
+				}{
+					{"AllReduce", func() error { return AllReduceFunc(ctx, c, dst, src, last) }, int32(n - 1)},
+					{"Reduce", func() error { return ReduceFunc(ctx, c, dst, src, last, c.Size()-1) }, int32(n - 1)},
+					{"ReduceScatterBlock", func() error { return ReduceScatterBlockFunc(ctx, c, dst[:2], src, last) }, int32(n - 1)},
+					{"ReduceScatter", func() error { return ReduceScatterFunc(ctx, c, dst[:counts[me]], src, counts, last) }, int32(n - 1)},
+					{"Scan", func() error { return ScanFunc(ctx, c, dst, src, last) }, me},
+					{"Exscan", func() error { return ExscanFunc(ctx, c, dst, src, last) }, me - 1},
+				} {
+					if err := k.call(); err != nil {
+						return err
+					}
+					if got := dst[0]; got != k.want && me > 0 {
+						return fmt.Errorf("%s on rank %d of %d, %q: %d, want %d", k.name, me, n, spec, got, k.want)
+					}
+				}
+				return nil
+			})...))
+		}
+	}
+}
+
 // TestPanickingOperator: whatever the form, the communicator ends for all ranks
 // when a function doesn't return; a panic reaches whoever called.
 func TestPanickingOperator(t *testing.T) {
