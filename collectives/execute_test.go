@@ -114,13 +114,12 @@ func runAlgorithms(c *comm.Communicator, seed uint64) error {
 	rec := &recorder{lanes: e}
 	r.x.lanes = rec
 	cases := []exactCase{
-		caseOf(genInt[int32], refReal[int32], same2[int32]),
-		caseOf(genInt[uint8], refReal[uint8], same2[uint8]),
-		caseOf(genInt[int64], refReal[int64], same2[int64]),
+		numberCase(genBits[int32]), numberCase(genBits[uint8]), numberCase(genBits[int64]),
+		typeCase(genBits[affine], byOperator("affine maps", affine.then)),
 	}
 	for i, k := range cases {
 		for j, count := range algorithmCounts(c.Size()) {
-			if err := k.run(ctx, c, count, seed+uint64(10*i+j)); err != nil {
+			if err := k.run(ctx, c, count, seed+uint64(10*i+j), blocking); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 		}
@@ -288,8 +287,8 @@ func TestWindows(t *testing.T) {
 						return err
 					}
 					r.windowMessages = n // one message a window
-					k := caseOf(genInt[int16], refReal[int16], same2[int16])
-					return k.run(context.Background(), c, 100_003, seed)
+					k := numberCase(genBits[int16])
+					return k.run(context.Background(), c, 100_003, seed, allForms)
 				})...))
 			})
 		}
