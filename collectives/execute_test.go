@@ -274,11 +274,15 @@ func extension(c *comm.Communicator) (*runner, error) {
 	return e.Extension.(*runner), c.End(nil)
 }
 
-// TestWindows: calls that are cut into several schedules.
+// TestWindows: calls that are cut into several schedules, with and without
+// a choice of algorithms.
 func TestWindows(t *testing.T) {
 	seed := testSeed(t)
-	for n := 2; n <= 8; n += 3 {
-		for _, spec := range specs() {
+	for _, n := range []int{2, 3, 5, 8} {
+		if raceEnabled && n > 3 {
+			break
+		}
+		for _, spec := range append(specs(), "") {
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
 				cs := local(t, n, comm.WithAlgorithm(spec))
 				require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
@@ -287,8 +291,11 @@ func TestWindows(t *testing.T) {
 						return err
 					}
 					r.windowMessages = n // one message a window
-					k := numberCase(genBits[int16])
-					return k.run(context.Background(), c, 100_003, seed, allForms)
+					k, f := numberCase(genBits[int16]), typeCase(genBits[affine], byOperator("affine maps", affine.then))
+					message := r.messageBytes / 4
+					return first(
+						k.run(context.Background(), c, 10*message/n+1, seed, allForms),
+						f.run(context.Background(), c, 2*message+1, seed, blocking))
 				})...))
 			})
 		}
