@@ -68,8 +68,8 @@ func byFunction[T any](f func(acc, x T) T) []metaOp {
 	}), true}}
 }
 
-// affine is x ↦ a·x + b.
-type affine struct{ a, b, unused uint32 }
+// affine32 is x ↦ a·x + b.
+type affine32 struct{ a, b, unused uint32 }
 
 func metaTypes() []metaType {
 	normal := func(r *rand.Rand) float64 { return r.NormFloat64() }
@@ -91,8 +91,8 @@ func metaTypes() []metaType {
 		{"Float64Loc", elementOf[kernels.Float64Loc](), filler(func(r *rand.Rand) kernels.Float64Loc {
 			return kernels.Float64Loc{Value: float64(r.IntN(3)), Index: int64(r.IntN(9))}
 		}), onNumbers(true, kernels.MaxLoc, kernels.MinLoc)},
-		{"affine", elementOf[affine](), filler(func(r *rand.Rand) affine { return affine{r.Uint32(), r.Uint32(), r.Uint32()} }),
-			byFunction(func(acc, x affine) affine { return affine{x.a * acc.a, x.a*acc.b + x.b, acc.unused} })},
+		{"affine", elementOf[affine32](), filler(func(r *rand.Rand) affine32 { return affine32{r.Uint32(), r.Uint32(), r.Uint32()} }),
+			byFunction(func(acc, x affine32) affine32 { return affine32{x.a * acc.a, x.a*acc.b + x.b, acc.unused} })},
 		{"[5]byte", elementOf[[5]byte](), filler(func(r *rand.Rand) [5]byte { return [5]byte{byte(r.Uint32()), 4: byte(r.Uint32())} }),
 			byFunction(func(acc, x [5]byte) [5]byte { return [5]byte{acc[0], 4: x[4]} })},
 	}
