@@ -63,7 +63,7 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 			options.Allow = func(a plan.Algorithm) bool { return a.RankOrder }
 		}
 		var err error
-		if t, err = plan.NewTable(ch.model, shape, options); err != nil && !multicast {
+		if t, err = plan.NewTable(ch.model, shape, options); err != nil && (!multicast || key.order) {
 			// What was asked for can't do this reduction: it needs multicast memory, or
 			// loses the order.
 			t, err = plan.NewTable(ch.model, shape, plan.Spec{}.Options(shape.Collective, false))
@@ -82,4 +82,14 @@ func shapeOf(e *progress.Engine, k plan.Collective, call comm.Call, count int) p
 		Collective: k, Ranks: e.Ranks(), Count: count, ElemBytes: unitBytes(call), Root: call.Root,
 		MessageBytes: e.MessageBytes(), Cells: e.Cells(),
 	}
+}
+
+// keepsOrder says whether a reduction of its own is done in rank order.
+func (ch *chooser) keepsOrder(shape plan.Shape, call comm.Call) bool {
+	if call.Func || ch.spec.Options(shape.Collective, ch.multicast).Allow != nil {
+		return true // nothing else is allowed
+	}
+	name, err := ch.choose(shape, call)
+	a, ok := plan.Lookup(shape.Collective, name)
+	return err == nil && ok && a.RankOrder
 }

@@ -28,6 +28,7 @@ type operation struct {
 	dstCounts, srcCounts []int
 	f                    folder // the operator, of calls with a function
 	staged               bool   // the result is put together elsewhere and then copied to dst
+	group                *group // the calls of a Group; then nothing else is used
 }
 
 // run is the blocking form.
@@ -35,11 +36,25 @@ func (o *operation) run(ctx context.Context) error {
 	if o.err != nil {
 		return refuse(o.c, o.call, o.err)
 	}
-	e, err := o.c.Begin(ctx, o.call)
+	e, err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
 	return o.do(ctx, e)
+}
+
+func (o *operation) begin(ctx context.Context) (*progress.Engine, error) {
+	if o.group != nil {
+		return o.c.BeginGroup(ctx, o.group.members)
+	}
+	return o.c.Begin(ctx, o.call)
+}
+
+func (o *operation) beginStarted(ctx context.Context) (*progress.Engine, error) {
+	if o.group != nil {
+		return o.c.BeginStartedGroup(ctx, o.group.members)
+	}
+	return o.c.BeginStarted(ctx, o.call)
 }
 
 // do does what has begun.

@@ -101,7 +101,7 @@ func start(ctx context.Context, o operation) *Request {
 type startedOperation Request
 
 func (r *startedOperation) Run() {
-	e, err := r.op.c.BeginStarted(r.ctx, r.op.call)
+	e, err := r.op.beginStarted(r.ctx)
 	switch {
 	case err != nil:
 		r.err = err

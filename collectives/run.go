@@ -18,6 +18,7 @@ type runner struct {
 	x       execution
 	scratch []byte
 	landing []byte // where results are staged
+	packed  []byte // where the calls of a group are packed
 	flow    stream
 
 	ranks, messageBytes int
@@ -69,6 +70,9 @@ func (r *runner) windowElems(k plan.Collective, elemBytes int) int {
 
 // run does a call that has begun.
 func (r *runner) run(ctx context.Context, o *operation) error {
+	if o.group != nil {
+		return r.runGroup(ctx, o.group)
+	}
 	x := &r.x
 	x.t, x.op, x.f, x.size = o.call.Type, o.call.Op, o.f, unitBytes(o.call)
 	x.window = window{}

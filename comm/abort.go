@@ -148,7 +148,7 @@ const explainTime = time.Second
 
 // disagree ends the communicator because a peer's message was not of this call.
 func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError) error {
-	var calls map[uint64]Call
+	var calls map[uint64]toldCall
 	if a := c.inquire(explainTime, m.Peer)[m.Peer]; a != nil {
 		calls = a.Calls
 	} else {
@@ -165,7 +165,7 @@ func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError
 				m.Note = "an earlier call differs"
 			}
 		}
-		e = c.mismatch(m.Peer, text, call, seq)
+		e = c.mismatch(m.Peer, text, call.numbered(seq), call, seq)
 	}
 	if m.Note != "" {
 		e.Detail += " (" + m.Note + ")"
@@ -182,10 +182,10 @@ func (c *Communicator) noteMismatch(e *AbortError) {
 }
 
 // mismatch says who called what.
-func (c *Communicator) mismatch(peer int, theirs string, call Call, seq uint64) *AbortError {
+func (c *Communicator) mismatch(peer int, theirs, ours string, call Call, seq uint64) *AbortError {
 	return &AbortError{
 		Origin: c.rank, Reason: ReasonMismatch, Ranks: sorted(c.rank, peer), Call: call.numbered(seq), Seq: seq,
-		Detail: fmt.Sprintf("rank %d: %s; rank %d: %s", peer, theirs, c.rank, call.numbered(seq)),
+		Detail: fmt.Sprintf("rank %d: %s; rank %d: %s", peer, theirs, c.rank, ours),
 	}
 }
 

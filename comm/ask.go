@@ -11,9 +11,9 @@ import (
 // An answer is what a rank tells of itself when a peer asks. Ranks ask only when
 // something takes long, or is wrong.
 type answer struct {
-	Seq     uint64          // last call that began
-	Running bool            // and whether it still runs
-	Calls   map[uint64]Call // the last calls, by number
+	Seq     uint64              // last call that began
+	Running bool                // and whether it still runs
+	Calls   map[uint64]toldCall // the last calls, by number
 }
 
 // questions collects answers for the goroutine that inquires.
@@ -57,7 +57,7 @@ func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
 
 func (c *Communicator) onAsk(rank int, inquiry uint64) {
 	s := callState(c.state.Load())
-	data, err := json.Marshal(&answer{Seq: s.seq(), Running: s.running(), Calls: c.log.lastCalls(s.seq())})
+	data, err := json.Marshal(&answer{Seq: s.seq(), Running: s.running(), Calls: c.log.lastTold(s.seq())})
 	if err != nil {
 		return
 	}
@@ -90,11 +90,12 @@ func (c *Communicator) onAnswer(rank int, m bootstrap.Message) {
 
 // compare returns what is wrong if a peer made other calls than this rank, which
 // made last so far. It is the first of them.
-func (c *Communicator) compare(peer int, theirs map[uint64]Call, last uint64) *AbortError {
+func (c *Communicator) compare(peer int, theirs map[uint64]toldCall, last uint64) *AbortError {
 	for seq := c.log.first(last); seq <= last; seq++ {
-		ours, ok := c.log.load(seq)
-		if other, told := theirs[seq]; ok && told && !ours.agrees(other) {
-			return c.mismatch(peer, other.numbered(seq), ours, seq)
+		ours, ok := c.log.told(seq)
+		if other, told := theirs[seq]; ok && told && !ours.agrees(other.Call) {
+			a, b := describe(other, ours, seq)
+			return c.mismatch(peer, a, b, ours.Call, seq)
 		}
 	}
 	return nil

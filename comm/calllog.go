@@ -78,7 +78,10 @@ func extend(history, signature uint32) uint32 {
 }
 
 // callLog remembers the last calls, for the peers that ask. It has one writer.
-type callLog [16]struct{ a, b, c, d atomic.Uint64 }
+type callLog [16]struct {
+	a, b, c, d atomic.Uint64
+	members    atomic.Pointer[Members] // of the last Group in this place
+}
 
 func (l *callLog) store(seq uint64, p packedCall) {
 	r := &l[seq%uint64(len(l))]
@@ -108,14 +111,3 @@ func (l *callLog) load(seq uint64) (Call, bool) {
 
 // first is the first call that may be remembered when last is the last.
 func (l *callLog) first(last uint64) uint64 { return max(last, uint64(len(l))) - uint64(len(l)) + 1 }
-
-// lastCalls returns the calls that are remembered, by number.
-func (l *callLog) lastCalls(last uint64) map[uint64]Call {
-	calls := map[uint64]Call{}
-	for seq := l.first(last); seq <= last; seq++ {
-		if c, ok := l.load(seq); ok {
-			calls[seq] = c
-		}
-	}
-	return calls
-}

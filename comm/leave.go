@@ -17,11 +17,11 @@ import (
 // learns that it can't succeed.
 type leaveState struct {
 	mu     sync.Mutex
-	after  map[int]uint64          // ranks that have closed, and their number of calls
-	calls  map[int]map[uint64]Call // the last calls of those that have told, by number
-	owed   []int                   // ranks to tell once no call is running
-	waits  map[int]bool            // ranks whose answer this rank's Close waits for
-	allOut chan struct{}           // closed when waits is empty; nil before Close
+	after  map[int]uint64              // ranks that have closed, and their number of calls
+	calls  map[int]map[uint64]toldCall // the last calls of those that have told, by number
+	owed   []int                       // ranks to tell once no call is running
+	waits  map[int]bool                // ranks whose answer this rank's Close waits for
+	allOut chan struct{}               // closed when waits is empty; nil before Close
 }
 
 func (c *Communicator) hasLeft(rank int) bool {
@@ -33,7 +33,7 @@ func (c *Communicator) hasLeft(rank int) bool {
 
 // encodeCalls packs the last calls of this rank for those it leaves.
 func (c *Communicator) encodeCalls() []byte {
-	data, err := json.Marshal(c.log.lastCalls(callState(c.state.Load()).seq()))
+	data, err := json.Marshal(c.log.lastTold(callState(c.state.Load()).seq()))
 	if err != nil { // numbers always marshal
 		return nil
 	}
@@ -42,7 +42,7 @@ func (c *Communicator) encodeCalls() []byte {
 
 // heardCalls takes the last calls of a peer.
 func (c *Communicator) heardCalls(rank int, data []byte) {
-	var calls map[uint64]Call
+	var calls map[uint64]toldCall
 	if len(data) == 0 {
 		return
 	}
@@ -53,14 +53,14 @@ func (c *Communicator) heardCalls(rank int, data []byte) {
 	c.leave.mu.Lock()
 	defer c.leave.mu.Unlock()
 	if c.leave.calls == nil {
-		c.leave.calls = map[int]map[uint64]Call{}
+		c.leave.calls = map[int]map[uint64]toldCall{}
 	}
 	c.leave.calls[rank] = calls
 }
 
 // lastWords returns the last calls of a rank, if it has told them because it or
 // this one leaves.
-func (c *Communicator) lastWords(rank int) map[uint64]Call {
+func (c *Communicator) lastWords(rank int) map[uint64]toldCall {
 	c.leave.mu.Lock()
 	defer c.leave.mu.Unlock()
 	return c.leave.calls[rank]
