@@ -27,7 +27,8 @@
 //   - AddAllReduce adds the call to a [Group], which makes many small calls with few
 //     messages. [AllReduceMany] is a group of AllReduces.
 //
-// Blocking and persistent calls allocate nothing once they have been made before.
+// Blocking and persistent calls allocate nothing once they have been made before,
+// but for a Group that is not persistent.
 //
 // Blocking calls on one communicator must not overlap in time
 // ([comm.ErrConcurrent]); different communicators are independent.

@@ -25,7 +25,8 @@ type GroupCalls struct {
 // call of the communicator, with few messages, and blocks until all have ended. All
 // ranks add the same calls in the same order; types, operators and roots may differ
 // from call to call. The results are those of the calls made one after the other, to
-// the bit, also if a call uses what an earlier one makes.
+// the bit, also if a call uses what an earlier one makes. What [NewGroup] or
+// [AllReduceMany] makes on one rank it makes on all: they agree with no Group made otherwise.
 //
 // Small calls of one kind, and with one root, travel in the same messages, unless
 // [comm.WithAlgorithm] names an algorithm for them that does not reduce in rank order.
@@ -215,7 +216,7 @@ func (r *runner) agree(ctx context.Context, g *group) ([]pack, error) {
 	words := kernels.Bytes(g.cuts)
 	o := allReduce(g.ops[0].c, numberOf[uint64](), words, words, operator{op: kernels.BitOr})
 	along := slices.IndexFunc(g.packs, func(p pack) bool { return p.batch == 0 && p.kind == plan.AllReduce && !p.calls() })
-	p := pack{kind: plan.AllReduce, call: packedCall(plan.AllReduce, o.call)}
+	p := pack{kind: plan.AllReduce, call: packedCall(o.call)}
 	if along >= 0 {
 		p.count, p.parts = g.packs[along].count, slices.Clone(g.packs[along].parts)
 	}

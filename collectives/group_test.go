@@ -104,13 +104,14 @@ type randomGroup struct {
 	elems int // of each type's memory
 	start []int
 	mem   []twin
+	often int // the kind of call that half of them are; −1: none
 
 	ops  [][2][]operation // by rank
 	text []string
 }
 
 func newRandomGroup(cs []*comm.Communicator, rng *rand.Rand, elems int) *randomGroup {
-	g := &randomGroup{cs: cs, rng: rng, kinds: elementKinds(), elems: elems, mem: make([]twin, len(cs)), ops: make([][2][]operation, len(cs))}
+	g := &randomGroup{cs: cs, rng: rng, often: rng.IntN(24) - 1, kinds: elementKinds(), elems: elems, mem: make([]twin, len(cs)), ops: make([][2][]operation, len(cs))}
 	size := 0
 	for _, k := range g.kinds {
 		g.start = append(g.start, size)
@@ -149,6 +150,9 @@ func (g *randomGroup) try() bool {
 	k := g.kinds[ki]
 	e, root := k.e, rng.IntN(n)
 	what := rng.IntN(17)
+	if g.often >= 0 && rng.IntN(2) == 0 {
+		what = max(0, g.often-6) // an AllReduce for many
+	}
 	reduces := what < 7
 	var by operator
 	if reduces {
@@ -347,13 +351,19 @@ func TestGroupExact(t *testing.T) {
 		for _, spec := range []string{"", "^oneshot", "allreduce:ring;reduce:tree;scan:chain;broadcast:tree", "twoshot", "bruck,doubling", "allreduce:doubling,oneshot;allgather:ring"} {
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
 				cs := local(t, n, comm.WithAlgorithm(spec))
-				rounds := 12
-				if raceEnabled {
+				rounds := 8
+				switch {
+				case raceEnabled:
 					rounds = 3
+				case n > 5:
+					rounds = 4
 				}
 				for round := range rounds {
 					rng := rand.New(rand.NewPCG(seed, uint64(100*n+round)))
-					elems := 2000 // some calls meet in their memory
+					elems := 400 // some calls meet in their memory
+					if round%2 == 1 {
+						elems = 4000
+					}
 					if round%4 == 3 {
 						elems = 40_000 // and some are large
 					}

@@ -62,7 +62,7 @@ func (p *pack) calls() bool {
 
 // packedCall is a call of granules: of elements for a function if there is
 // something to reduce, so that it is done in rank order, else of numbers of that size.
-func packedCall(k plan.Collective, of comm.Call) comm.Call {
+func packedCall(of comm.Call) comm.Call {
 	if of.Reduces() {
 		return comm.Call{Collective: of.Collective, Root: of.Root, ElemBytes: granule, Func: true}
 	}
@@ -100,17 +100,19 @@ func (r *runner) layout(ops []operation, cuts, done bitmap) []pack {
 			next()
 		}
 		parts++
-		if k, ok := r.joins(packs, open, o); ok {
-			where[i] = k
-		} else {
-			where[i] = len(packs)
+		what, size := packing{o.kind, o.call.Root}, granules(blockBytes(o))
+		packable := r.packable(o)
+		k, ok := open[what]
+		if !packable || !ok || (packs[k].count+size)*granule*r.blocksOf(o.kind) > maxPackBytes {
+			k = len(packs)
 			packs = append(packs, pack{batch: batch})
-			if r.packable(o) {
-				open[packing{o.kind, o.call.Root}] = where[i]
-				packs[where[i]].kind, packs[where[i]].call = o.kind, packedCall(o.kind, o.call)
+			if packable {
+				open[what] = k
+				packs[k].kind, packs[k].call = o.kind, packedCall(o.call)
 			}
 		}
-		packs[where[i]].count += granules(blockBytes(o))
+		packs[k].count += size
+		where[i] = k
 		if barrier {
 			next()
 		}
@@ -136,15 +138,6 @@ func (r *runner) layout(ops []operation, cuts, done bitmap) []pack {
 		p.parts = append(p.parts, part{o: &ops[i], index: i, at: at, bytes: blockBytes(&ops[i])})
 	}
 	return packs
-}
-
-// joins returns the pack that a call goes into, if there is one.
-func (r *runner) joins(packs []pack, open map[packing]int, o *operation) (int, bool) {
-	k, ok := open[packing{o.kind, o.call.Root}]
-	if !ok || !r.packable(o) {
-		return 0, false
-	}
-	return k, (packs[k].count+granules(blockBytes(o)))*granule*r.blocksOf(o.kind) <= maxPackBytes
 }
 
 // packable says whether a call may be packed. All ranks find the same.
