@@ -100,6 +100,8 @@ type group struct {
 	cuts   bitmap
 	agreed bool
 	packs  []pack // how they are made; nil: not known yet
+	// funcs says that some of them call functions of the program's.
+	funcs bool
 }
 
 // collect makes the operation of a Group. The error is that of fn.
@@ -133,6 +135,7 @@ func groupOf(c *comm.Communicator, ops []operation) operation {
 		}
 	}
 	g := &group{ops: ops, members: comm.NewMembers(len(ops), func(i int) comm.Call { return ops[i].call })}
+	g.funcs = slices.ContainsFunc(ops, func(m operation) bool { return m.f != nil })
 	o.call, o.group = g.members.Call(), g
 	return o
 }

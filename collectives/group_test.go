@@ -34,9 +34,9 @@ func compose(acc, x []affine64) {
 	}
 }
 
-type triple [3]uint32
+type triple32 [3]uint32
 
-func addTriples(acc, x []triple) {
+func addTriples(acc, x []triple32) {
 	for i := range acc {
 		for k := range acc[i] {
 			acc[i][k] += x[i][k]
@@ -79,7 +79,7 @@ func smallFloat(r *rand.Rand) float32 { return float32(r.IntN(17)-8) / 8 }
 
 func elementKinds() []kindOfElement {
 	return []kindOfElement{
-		numbersFor(genInt[int8]), numbersFor(genInt[uint16]), numbersFor(genInt[int32]), numbersFor(genInt[uint64]),
+		numbersFor(genBits[int8]), numbersFor(genBits[uint16]), numbersFor(genBits[int32]), numbersFor(genBits[uint64]),
 		numbersFor(func(r *rand.Rand) kernels.Float16 { return kernels.Float16FromFloat32(smallFloat(r)) }),
 		numbersFor(func(r *rand.Rand) kernels.BFloat16 { return kernels.BFloat16FromFloat32(smallFloat(r)) }),
 		numbersFor(func(r *rand.Rand) float32 { return float32(r.NormFloat64()) }),
@@ -92,7 +92,7 @@ func elementKinds() []kindOfElement {
 		numbersFor(func(r *rand.Rand) kernels.Int64Loc {
 			return kernels.Int64Loc{Value: int64(r.IntN(9)), Index: int64(r.IntN(9))}
 		}),
-		bytesFor[affine64](byFunc(compose)), bytesFor[triple](byFunc(addTriples)), bytesFor[[5]byte](),
+		bytesFor[affine64](byFunc(compose)), bytesFor[triple32](byFunc(addTriples)), bytesFor[[5]byte](),
 	}
 }
 

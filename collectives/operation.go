@@ -59,12 +59,15 @@ func (o *operation) beginStarted(ctx context.Context) (*progress.Engine, error) 
 
 // do does what has begun.
 func (o *operation) do(ctx context.Context, e *progress.Engine) (err error) {
-	if o.f != nil {
+	if o.callsFunc() {
 		o.doFunc(ctx, e, &err, false)
 		return err
 	}
 	return o.c.End(o.perform(ctx, e))
 }
+
+// callsFunc says whether the call makes use of functions of the program's.
+func (o *operation) callsFunc() bool { return o.f != nil || o.group != nil && o.group.funcs }
 
 func (o *operation) perform(ctx context.Context, e *progress.Engine) error {
 	r, err := runnerOf(o.c, e)

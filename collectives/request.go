@@ -105,7 +105,7 @@ func (r *startedOperation) Run() {
 	switch {
 	case err != nil:
 		r.err = err
-	case r.op.f != nil:
+	case r.op.callsFunc():
 		r.op.doFunc(r.ctx, e, &r.err, true)
 	default:
 		r.err = r.op.do(r.ctx, e)

@@ -108,10 +108,10 @@ func TestCompare(t *testing.T) {
 		{untold(64, a), untold(65, b), `Group #41 of 64 calls, digest [0-9a-f]{8}`, `Group #41 of 65 calls, digest [0-9a-f]{8}`},
 		{forgotten, group(a, a), `Group #41 of 2 calls, digest [0-9a-f]{8}`, `Group #41 of 2 calls, digest [0-9a-f]{8}`},
 	} {
-		x, y := compare(tt.x, tt.y, 41)
+		x, y := describe(tt.x, tt.y, 41)
 		require.Regexp(t, "^"+tt.first+"$", x)
 		require.Regexp(t, "^"+tt.other+"$", y)
-		y, x = compare(tt.y, tt.x, 41)
+		y, x = describe(tt.y, tt.x, 41)
 		require.Regexp(t, "^"+tt.first+"$", x)
 		require.Regexp(t, "^"+tt.other+"$", y)
 	}
