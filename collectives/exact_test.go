@@ -269,6 +269,7 @@ func TestMain(m *testing.M) {
 	ranktest.Main(m, map[string]func() error{
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
 		"metamorphic": metamorphicProgram,
+		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
 	})
 }
 

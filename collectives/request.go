@@ -20,12 +20,18 @@ type Request struct {
 
 	ctx context.Context
 	op  operation
+
+	message *comm.Message // instead of all that, of a send or receive
+	e       element
 }
 
 // Done is closed when the call has ended.
 func (r *Request) Done() <-chan struct{} {
-	if r == nil {
+	switch {
+	case r == nil:
 		return noRequest
+	case r.message != nil:
+		return r.message.Done()
 	}
 	return r.done
 }
@@ -33,10 +39,21 @@ func (r *Request) Done() <-chan struct{} {
 // noRequest is closed, for requests that are nil.
 var noRequest = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
+// Status says, of a [StartRecv] that has ended well, which message it took.
+func (r *Request) Status() Status {
+	if r == nil || r.message == nil {
+		return Status{}
+	}
+	return r.e.status(r.message.Status())
+}
+
 // Err is nil until the call has ended, and then its error or nil. It does not block.
 func (r *Request) Err() error {
-	if r == nil {
+	switch {
+	case r == nil:
 		return errNoRequest
+	case r.message != nil:
+		return r.message.Err()
 	}
 	select {
 	case <-r.done:
@@ -52,6 +69,9 @@ func (r *Request) Err() error {
 func (r *Request) Wait(ctx context.Context) error {
 	if r == nil || ctx == nil {
 		return errNoRequest
+	}
+	if r.message != nil {
+		return r.message.Wait(ctx)
 	}
 	select {
 	case <-r.done:

@@ -108,7 +108,7 @@ func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) e
 
 // suspects asks all ranks where they are and returns those that hold call seq
 // up: the ones that don't answer, else the ones that are not in the call, else
-// the one that this rank waits for.
+// the one that this rank waits for, if it is one.
 func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 	var others []int
 	for r := range c.members {
@@ -131,6 +131,9 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 		return silent, "no answer on the control channel either"
 	case len(absent) > 0:
 		return absent, "not in the call yet"
+	}
+	if waitedFor < 0 { // any
+		return nil, ""
 	}
 	return []int{waitedFor}, ""
 }

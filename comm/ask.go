@@ -18,6 +18,8 @@ type answer struct {
 
 // questions collects answers for the goroutine that inquires.
 type questions struct {
+	asking sync.Mutex // held by the one that collects
+
 	mu      sync.Mutex
 	number  uint64        // of the last inquiry, from 1: other answers are to asking without one
 	answers []*answer     // nil when nobody collects
@@ -34,6 +36,8 @@ func (c *Communicator) ask(rank int, inquiry uint64) error {
 // by rank; nil for a rank that was not asked or did not answer.
 func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
 	q := &c.asks
+	q.asking.Lock()
+	defer q.asking.Unlock()
 	q.mu.Lock()
 	q.number++
 	q.answers, q.open, q.all = make([]*answer, c.Size()), len(ranks), make(chan struct{})

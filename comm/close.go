@@ -50,6 +50,9 @@ func (c *Communicator) shut() error {
 	for callState(c.state.Load()).running() || c.started.pending.Load() != 0 {
 		time.Sleep(100 * time.Microsecond)
 	}
+	if c.messages != nil {
+		c.messages.close()
+	}
 	calls := callState(c.state.Load()).seq()
 	if c.failed.Load() {
 		calls-- // the last one: what others do in it can't succeed

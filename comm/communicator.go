@@ -27,13 +27,15 @@ type Communicator struct {
 	aborting sync.Mutex // held while this rank ends the communicator
 
 	started startedCalls
-	state   atomic.Uint64   // callState
-	ctx     context.Context // of the running call
-	log     callLog
-	history uint32 // of the signatures of all calls up to the running one
-	xchg    exchanges
-	asks    questions
-	asked   uint64 // last call about which all ranks were asked
+	// messages are those between two ranks; nil while the communicator is made.
+	messages *messages
+	state    atomic.Uint64   // callState
+	ctx      context.Context // of the running call
+	log      callLog
+	history  uint32 // of the signatures of all calls up to the running one
+	xchg     exchanges
+	asks     questions
+	asked    uint64 // last call about which all ranks were asked
 	// leavers says that some rank has closed the communicator, or waits to.
 	leavers atomic.Bool
 	leave   leaveState

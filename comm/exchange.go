@@ -137,12 +137,17 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 	return r.parts, nil
 }
 
+// mailEvery is how often a rank that waits in an exchange looks for messages.
+const mailEvery = 5 * time.Millisecond
+
 // await waits until all parts of a round are there.
 func (c *Communicator) await(ctx context.Context, r *round) error {
 	timeout := time.NewTimer(c.timeout)
 	defer timeout.Stop()
 	stall := time.NewTicker(progress.StallAfter)
 	defer stall.Stop()
+	mail := time.NewTicker(mailEvery)
+	defer mail.Stop()
 	missing := func() int {
 		c.xchg.mu.Lock()
 		defer c.xchg.mu.Unlock()
@@ -170,6 +175,10 @@ func (c *Communicator) await(ctx context.Context, r *round) error {
 			return &progress.WaitError{Peer: missing(), Err: fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)}
 		case <-stall.C:
 			c.onStall(missing())
+		case <-mail.C:
+			if c.messages != nil {
+				c.messages.idle() // a peer may be held up by a message to this rank
+			}
 		}
 	}
 }

@@ -81,6 +81,9 @@ func (c *Communicator) disagreed(last uint64) *AbortError {
 // of which data has the last.
 func (c *Communicator) onLeave(rank int, calls uint64, data []byte) {
 	c.heardCalls(rank, data)
+	if c.messages != nil {
+		c.messages.gone(rank) // before it is told that this rank does not need it
+	}
 	l := &c.leave
 	l.mu.Lock()
 	if l.after == nil {

@@ -48,6 +48,7 @@ type Mailbox struct {
 	spares     int
 	sends      table  // offered to other ranks, or moving
 	receives   table  // moving
+	toItself   bool   // this rank has sent to itself
 	sent       uint64 // messages of the network, to tell news
 	head       [HeadBytes]byte
 }
@@ -98,6 +99,7 @@ func (m *Mailbox) Send(r *Request) {
 
 // sendSelf is Send to this rank.
 func (m *Mailbox) sendSelf(r *Request) {
+	m.toItself = true
 	s := Status{Source: m.rank, Tag: r.Tag, Bytes: len(r.Buf)}
 	if to := m.receiveFor(s); to != nil {
 		if m.accept(to, s, r.Elem) {
@@ -168,13 +170,16 @@ func (m *Mailbox) clear(r *Request, source int, id uint32) {
 }
 
 // hopeless returns an error if nobody is left who could send what a receive waits
-// for.
+// for. That this rank could is assumed only if it has done so before.
 func (m *Mailbox) hopeless(r *Request) error {
 	if m.err != nil {
 		return m.err
 	}
 	if r.Peer != AnySource {
 		return m.peers[r.Peer].gone
+	}
+	if m.toItself {
+		return nil
 	}
 	var gone error
 	for i := range m.peers {

@@ -334,6 +334,11 @@ func TestGone(t *testing.T) {
 	require.NoError(t, send(b, 1, 1, []byte{1}).Err)
 	require.True(t, self.Done())
 	require.NoError(t, self.Err)
+	// And from then on it may be the one that a receive waits for.
+	self = recv(b, AnySource, 1, 1)
+	require.False(t, self.Done())
+	require.NoError(t, send(b, 1, 1, []byte{1}).Err)
+	require.NoError(t, self.Err)
 }
 
 // TestFailAnywhere ends everything at any moment of random traffic: every request
