@@ -33,6 +33,20 @@
 // Blocking calls on one communicator must not overlap in time
 // ([comm.ErrConcurrent]); different communicators are independent.
 //
+// # Messages
+//
+// Send, Recv and SendRecv, StartSend and StartRecv are between two ranks and have
+// MPI's rules: a receive names a source and a tag, or any of either; messages that
+// match the same receive are taken in the order in which they were sent. They may
+// overlap with each other and with collectives in any way and from any number of
+// goroutines: what was sent before a Barrier can be received after it. Messages for
+// which there is no receive yet wait in the receiver's memory. A rank takes messages
+// in while it waits in any call, and, from the start of a StartSend or StartRecv to
+// its end, also while the program computes.
+//
+// Messages are not numbered like collectives. One that is longer than the receive
+// that it matches, or of other elements, is [comm.ErrMismatch] on all ranks.
+//
 // # Order of reduction
 //
 // Each element is reduced once, in the order of the ranks 0…n−1, as

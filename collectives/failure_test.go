@@ -42,6 +42,11 @@ var loopCalls = []struct {
 	{"AllToAll", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
 		return AllToAll(ctx, c, a, b)
 	}},
+	{"SendRecv", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		n := c.Size()
+		_, err := SendRecv(ctx, c, a, (c.Rank()+n-1)%n, k%7, b[:len(a)], (c.Rank()+1)%n, k%7)
+		return err
+	}},
 	{"Barrier", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
 		return Barrier(ctx, c)
 	}},
@@ -258,14 +263,26 @@ func closeRaceProgram() error {
 			}
 			done <- err
 		}()
+		talked := make(chan error)
+		go func() {
+			var err error
+			for err == nil {
+				a, b := make([]int8, 20_000), make([]int8, 20_000)
+				StartRecv(ctx, d, make([]int8, 8), AnySource, 1) // never comes
+				_, err = SendRecv(ctx, d, a, 1-d.Rank(), 0, b, 1-d.Rank(), 0)
+			}
+			talked <- err
+		}()
 		if c.Rank() == 0 {
 			time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)
 		}
 		if err := d.Close(); err != nil && !errors.Is(err, comm.ErrMismatch) {
 			return err
 		}
-		if err := <-done; !errors.Is(err, comm.ErrClosed) && !errors.Is(err, comm.ErrAborted) {
-			return err
+		for _, err := range []error{<-done, <-talked} {
+			if !errors.Is(err, comm.ErrClosed) && !errors.Is(err, comm.ErrAborted) {
+				return err
+			}
 		}
 	}
 	return c.Close()
