@@ -30,6 +30,9 @@ func (s *job) heading(sh *sheet) {
 	if cfg.warm {
 		buffers = "stay in the cache (-warm)"
 	}
+	if cfg.form == persistent {
+		buffers += fmt.Sprintf(", %d of them at most", mostPersistent)
+	}
 	root := ""
 	if coll.rooted {
 		root = ", root moves on with every call"
@@ -37,7 +40,7 @@ func (s *job) heading(sh *sheet) {
 			root = fmt.Sprintf(", root %d in every call: ranks may run ahead", cfg.root)
 		}
 	}
-	fmt.Fprintf(w, "# memory: %s, buffers %s%s, transport: %s\n", cfg.memory, buffers, root, transportName(s.c))
+	fmt.Fprintf(w, "# form: %s, memory: %s, buffers %s%s, transport: %s\n", cfg.form, cfg.memory, buffers, root, transportName(s.c))
 	if cfg.algo != "" {
 		fmt.Fprintf(w, "# algorithm asked for: %s; the column algo says what ran\n", cfg.algo)
 	}
