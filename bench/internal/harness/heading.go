@@ -27,11 +27,11 @@ func (s *job) heading(sh *sheet) {
 	fmt.Fprintf(w, "# nThread 1 nGpus 0 minBytes %d maxBytes %d step: %s warmup iters: %d iters: %s validation: %d\n",
 		cfg.sizes.min, cfg.sizes.max, step, cfg.warmup, iters, cfg.check)
 	buffers := "rotate beyond the cache"
-	if cfg.warm {
+	switch {
+	case cfg.warm:
 		buffers = "stay in the cache (-warm)"
-	}
-	if cfg.form == persistent {
-		buffers += fmt.Sprintf(", %d of them at most", mostPersistent)
+	case cfg.form == persistent:
+		buffers = fmt.Sprintf("rotate, %d at most", mostPersistent)
 	}
 	root := ""
 	if coll.rooted {
