@@ -116,10 +116,11 @@ func ofOne(o *operation, rank, ranks int) bool {
 	return o.call.Reduces() && ranks == 1
 }
 
-// grown returns n bytes of a slice that grows as needed.
+// grown returns n bytes of a slice that grows as needed. They are aligned for any
+// type of elements, whatever the slice was first grown for.
 func grown(b *[]byte, n int) []byte {
 	if n > len(*b) {
-		*b = make([]byte, n)
+		*b = kernels.Bytes(make([]uint64, (n+7)/8))
 	}
 	return (*b)[:n]
 }
