@@ -25,18 +25,20 @@ type GroupCalls struct {
 // call of the communicator, with few messages, and blocks until all have ended. All
 // ranks add the same calls in the same order; types, operators and roots may differ
 // from call to call. The results are those of the calls made one after the other, to
-// the bit, also if a call uses what an earlier one makes. What [NewGroup] or
-// [AllReduceMany] makes on one rank it makes on all: they agree with no Group made otherwise.
+// the bit, also if a call uses what an earlier one makes. A group that [NewGroup] set
+// up, or an [AllReduceMany], is that on all ranks: it does not match another form.
 //
 // Small calls of one kind, and with one root, travel in the same messages, unless
 // [comm.WithAlgorithm] names an algorithm for them that does not reduce in rank order.
 // Calls of 64 KiB a block and more, barriers, V forms with blocks of different
 // length, and functions on elements whose size is not 1, 2, 4, 8 or 16 bytes are made
 // one by one. A call that writes memory which another uses is not made together with it.
+// Where this may matter, ranks tell each other: along with the first messages of AllReduces,
+// or in a round of messages more; a persistent group only does when it runs first.
 //
-// fn makes nothing happen by itself: it is called before the group begins, and must
-// not block for other ranks. If it returns an error, or panics, this rank makes no call, and
-// Group returns that error. A Group that fn calls is made at once, before this one.
+// fn is called before the group begins. If it returns an error, or panics, this rank
+// makes no call, and Group returns that error. A Group that fn calls is made at once,
+// before this one.
 // A group without calls is a call all the same, which waits for nobody.
 //
 // The error of an argument names the first call that it is in, counted from 1;

@@ -253,7 +253,6 @@ func (g *randomGroup) try() bool {
 				dst, src = both(total, counts[r])
 				*o = gatherV(c, e, dst, counts, src, root)
 			case 15:
-				dst, src = slice(0, total), slice(1, 0)
 				in, out := make([]int, n), table[r]
 				inTotal, outTotal := 0, 0
 				for p := range in {
@@ -349,6 +348,9 @@ func TestGroupExact(t *testing.T) {
 			break
 		}
 		for _, spec := range []string{"", "^oneshot", "allreduce:ring;reduce:tree;scan:chain;broadcast:tree", "twoshot", "bruck,doubling", "allreduce:doubling,oneshot;allgather:ring"} {
+			if n > 5 && spec != "" && spec != "bruck,doubling" {
+				continue
+			}
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
 				cs := local(t, n, comm.WithAlgorithm(spec))
 				rounds := 8
@@ -365,7 +367,7 @@ func TestGroupExact(t *testing.T) {
 						elems = 4000
 					}
 					if round%4 == 3 {
-						elems = 40_000 // and some are large
+						elems = 12_000 // and some are large
 					}
 					g := newRandomGroup(cs, rng, elems)
 					for range 1 + rng.IntN(40) {
@@ -391,7 +393,7 @@ func TestGroupWindows(t *testing.T) {
 			return err
 		})...))
 		for round := range 6 {
-			g := newRandomGroup(cs, rand.New(rand.NewPCG(seed, uint64(10*n+round))), 60_000)
+			g := newRandomGroup(cs, rand.New(rand.NewPCG(seed, uint64(10*n+round))), 30_000)
 			for range 60 {
 				g.add()
 			}
