@@ -35,6 +35,9 @@ func (o *operation) uses(list []use) []use {
 }
 
 func useOf(b []byte, writes bool) use {
+	if len(b) == 0 {
+		return use{} // wherever it is
+	}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return use{at, at + uintptr(len(b)), writes}
 }
