@@ -16,9 +16,10 @@ import (
 // They take calls while the function of the group runs, by one goroutine; what is
 // added to nil, or later, is not made.
 type GroupCalls struct {
-	c     *comm.Communicator
-	ops   []operation
-	ended bool
+	c        *comm.Communicator
+	ops      []operation
+	messages []message
+	ended    bool
 }
 
 // Group makes the calls that fn adds (with [AddAllReduce] and the like) as one
@@ -85,6 +86,12 @@ func (g *GroupCalls) add(o operation) {
 	}
 }
 
+func (g *GroupCalls) addMessage(m message) {
+	if g != nil && !g.ended {
+		g.messages = append(g.messages, m)
+	}
+}
+
 func (g *GroupCalls) comm() *comm.Communicator {
 	if g == nil {
 		return nil
@@ -104,6 +111,9 @@ type group struct {
 	packs  []pack // how they are made; nil: not known yet
 	// funcs says that some of them call functions of the program's.
 	funcs bool
+
+	messages []message
+	private  bool // there are only messages, if anything: it is no call of the communicator
 }
 
 // collect makes the operation of a Group. The error is that of fn.
@@ -121,8 +131,14 @@ func collect(c *comm.Communicator, fn func(g *GroupCalls) error) (operation, err
 		return o, err
 	}
 	o = groupOf(c, g.ops)
+	for i := range g.messages {
+		if m := &g.messages[i]; o.err == nil && m.err != nil {
+			o.err = fmt.Errorf("message %d, %v: %w", i+1, m.call, m.err)
+		}
+	}
 	if o.err == nil {
 		o.group.cuts = cutsOf(g.ops)
+		o.group.messages, o.group.private = g.messages, len(g.ops) == 0
 	}
 	return o, nil
 }
@@ -158,8 +174,44 @@ func (g *group) keepCounts() {
 
 // runGroup does a group that has begun.
 func (r *runner) runGroup(ctx context.Context, g *group) error {
-	// Sends and receives, once there can be any in a group, begin here, all at once,
-	// and are waited for at the end. They are no members: each rank has its own.
+	if len(g.messages) == 0 {
+		return r.runCalls(ctx, g)
+	}
+	requests := startMessages(ctx, g.messages)
+	err := r.runCalls(ctx, g)
+	if err != nil {
+		return err // which ends the messages as well
+	}
+	return WaitAll(ctx, requests...)
+}
+
+// startMessages starts the messages of a group: receives first, so that what comes
+// finds them.
+func startMessages(ctx context.Context, messages []message) []*Request {
+	requests := make([]*Request, len(messages))
+	for _, kind := range []comm.Collective{comm.OpRecv, comm.OpSend} {
+		for i := range messages {
+			if messages[i].call.Collective == kind {
+				requests[i] = messages[i].start(ctx)
+			}
+		}
+	}
+	return requests
+}
+
+// exchange does a group that has only messages.
+func (o *operation) exchange(ctx context.Context) error {
+	if ctx == nil {
+		return refuse(o.c, groupCall, errNoContext)
+	}
+	if err := o.c.AsyncErr(); err != nil {
+		return refuse(o.c, groupCall, err)
+	}
+	return WaitAll(ctx, startMessages(ctx, o.group.messages)...)
+}
+
+// runCalls makes the calls of a group.
+func (r *runner) runCalls(ctx context.Context, g *group) error {
 	if r.ranks == 1 {
 		for i := range g.ops {
 			if err := r.run(ctx, &g.ops[i]); err != nil {

@@ -674,14 +674,14 @@ func TestGroupArguments(t *testing.T) {
 		}
 		return err
 	})...))
-	// An empty group counts: the next call is #4.
+	// An empty group is no call: the next one is #3.
 	err := errors.Join(each(cs, func(c *comm.Communicator) error {
 		if c.Rank() == 0 {
 			return Barrier(ctx, c)
 		}
 		return AllReduce(ctx, c, s, s, kernels.Sum)
 	})...)
-	require.ErrorContains(t, err, "Barrier #4")
+	require.ErrorContains(t, err, "Barrier #3")
 }
 
 // TestGroupMismatch: ranks that add different calls all get an error that says in
@@ -925,5 +925,79 @@ func TestPackMemory(t *testing.T) {
 		var b []byte
 		require.Zero(t, uintptr(unsafe.Pointer(&grown(&b, n)[0]))%granule)
 		require.True(t, bytes.Equal(b, make([]byte, n)))
+	}
+}
+
+// TestGroupExchange: messages in a group, with and without calls, all begin at
+// once; ranks without any need not make the group.
+func TestGroupExchange(t *testing.T) {
+	ctx := context.Background()
+	const long = 100_000 // by rendezvous
+	for n := 1; n <= 4; n++ {
+		cs := local(t, n)
+		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+			me := c.Rank()
+			out, in := make([]int32, n*long), make([]int32, n*long)
+			exchange := func(calls bool) func(g *GroupCalls) error {
+				return func(g *GroupCalls) error {
+					for p := range n {
+						AddSend(g, out[p*long:][:long], p, 7)
+					}
+					for p := range n {
+						AddRecv(g, in[p*long:][:long], p, 7)
+					}
+					if calls {
+						AddBroadcast(g, out[:1], 0)
+					}
+					return nil
+				}
+			}
+			check := func() error {
+				for p := range n {
+					if in[p*long+1] != int32(100*p+me) {
+						return fmt.Errorf("%d from %d", in[p*long+1], p)
+					}
+				}
+				clear(in)
+				return nil
+			}
+			for p := range n {
+				out[p*long+1] = int32(100*me + p)
+			}
+			p, err := NewGroup(c, exchange(false))
+			if err != nil {
+				return err
+			}
+			for _, run := range []func() error{
+				func() error { return Group(ctx, c, exchange(false)) },
+				func() error { return Group(ctx, c, exchange(true)) },
+				func() error {
+					r := StartGroup(ctx, c, exchange(false))
+					return errors.Join(Barrier(ctx, c), r.Wait(ctx))
+				},
+				func() error { return StartGroup(ctx, c, exchange(true)).Wait(ctx) },
+				func() error { return p.Run(ctx) },
+				func() error { return p.Run(ctx) },
+			} {
+				if err := errors.Join(run(), check()); err != nil {
+					return err
+				}
+			}
+			// Between two of them, the others making nothing of it.
+			if n > 2 && me < 2 {
+				if err := Group(ctx, c, func(g *GroupCalls) error {
+					AddSend(g, out[:3], 1-me, 1)
+					AddRecv(g, in[:3], 1-me, 1)
+					return nil
+				}); err != nil {
+					return err
+				}
+			}
+			err = Group(ctx, c, func(g *GroupCalls) error { AddSend(g, out, n, 0); return nil })
+			if !errors.Is(err, ErrPeer) {
+				return fmt.Errorf("%v", err)
+			}
+			return Barrier(ctx, c)
+		})...))
 	}
 }

@@ -36,6 +36,9 @@ func (o *operation) run(ctx context.Context) error {
 	if o.err != nil {
 		return refuse(o.c, o.call, o.err)
 	}
+	if o.group != nil && o.group.private {
+		return o.exchange(ctx)
+	}
 	e, err := o.begin(ctx)
 	if err != nil {
 		return err

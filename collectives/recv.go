@@ -30,3 +30,8 @@ func StartRecv[T any](ctx context.Context, c *comm.Communicator, buf []T, source
 	m := recvOf(c, elementOf[T](), bytesOf(buf), source, tag)
 	return m.start(ctx)
 }
+
+// AddRecv adds a [Recv] to a group. The group does not say which message it took.
+func AddRecv[T any](g *GroupCalls, buf []T, source, tag int) {
+	g.addMessage(recvOf(g.comm(), elementOf[T](), bytesOf(buf), source, tag))
+}

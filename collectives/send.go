@@ -28,3 +28,8 @@ func StartSend[T any](ctx context.Context, c *comm.Communicator, buf []T, dest, 
 	m := sendOf(c, elementOf[T](), bytesOf(buf), dest, tag)
 	return m.start(ctx)
 }
+
+// AddSend adds a [Send] to a group.
+func AddSend[T any](g *GroupCalls, buf []T, dest, tag int) {
+	g.addMessage(sendOf(g.comm(), elementOf[T](), bytesOf(buf), dest, tag))
+}
