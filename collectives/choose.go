@@ -49,10 +49,9 @@ func chooserOf(c *comm.Communicator) (*chooser, error) {
 func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	bytes := shape.Count * shape.ElemBytes
 	shape.Count, shape.Root = 0, 0
-	key := tableKey{shape: shape, pull: true, order: call.Func}
-	if shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce {
+	key := tableKey{shape: shape, pull: !call.Func, order: call.Func}
+	if key.pull && (shape.Collective == plan.AllReduce || shape.Collective == plan.Reduce) {
 		_, _, key.pull = pullOp(call.Type, call.Op)
-		key.pull = key.pull && !call.Func
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -64,7 +63,7 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 			options.Allow = func(a plan.Algorithm) bool { return a.RankOrder }
 		}
 		var err error
-		if t, err = plan.NewTable(ch.model, shape, options); err != nil && !multicast {
+		if t, err = plan.NewTable(ch.model, shape, options); err != nil && (!multicast || key.order) {
 			// What was asked for can't do this reduction: it needs multicast memory, or
 			// loses the order.
 			t, err = plan.NewTable(ch.model, shape, plan.Spec{}.Options(shape.Collective, false))
@@ -83,4 +82,14 @@ func shapeOf(e *progress.Engine, k plan.Collective, call comm.Call, count int) p
 		Collective: k, Ranks: e.Ranks(), Count: count, ElemBytes: unitBytes(call), Root: call.Root,
 		MessageBytes: e.MessageBytes(), Cells: e.Cells(),
 	}
+}
+
+// keepsOrder says whether a reduction of its own is done in rank order.
+func (ch *chooser) keepsOrder(shape plan.Shape, call comm.Call) bool {
+	if call.Func || ch.spec.Options(shape.Collective, ch.multicast).Allow != nil {
+		return true // nothing else is allowed
+	}
+	name, err := ch.choose(shape, call)
+	a, ok := plan.Lookup(shape.Collective, name)
+	return err == nil && ok && a.RankOrder
 }

@@ -27,10 +27,25 @@
 //   - AddAllReduce adds the call to a [Group], which makes many small calls with few
 //     messages. [AllReduceMany] is a group of AllReduces.
 //
-// Blocking and persistent calls allocate nothing once they have been made before.
+// Blocking and persistent calls allocate nothing once they have been made before,
+// but for a Group that is not persistent.
 //
 // Blocking calls on one communicator must not overlap in time
 // ([comm.ErrConcurrent]); different communicators are independent.
+//
+// # Messages
+//
+// Send, Recv and SendRecv, StartSend and StartRecv are between two ranks and have
+// MPI's rules: a receive names a source and a tag, or any of either; messages that
+// match the same receive are taken in the order in which they were sent. They may
+// overlap with each other and with collectives in any way and from any number of
+// goroutines: what was sent before a Barrier can be received after it. Messages for
+// which there is no receive yet wait in the receiver's memory. A rank takes messages
+// in while it waits in any call, and, from the start of a StartSend or StartRecv to
+// its end, also while the program computes.
+//
+// Messages are not numbered like collectives. One that is longer than the receive
+// that it matches, or of other elements, is [comm.ErrMismatch] on all ranks.
 //
 // # Order of reduction
 //
@@ -45,9 +60,13 @@
 // AllReduceFunc and the other …Func forms take a function f(acc, x) for an
 // operator, on elements of any type without pointers: it sets each acc[i] to
 // acc[i] op x[i]. The operator must be associative. It need not commute: acc has the
-// contributions of lower ranks than x. f must do the same on all ranks, must not
-// keep its arguments, and makes no calls on the communicator. An element must fit a
+// contributions of lower ranks than x. The slices have the same length, at least 1, and
+// are f's only while it runs. f does the same on all ranks and makes no calls on the
+// communicator; for started calls it runs on another goroutine. An element must fit a
 // message (see [comm.Communicator.Lanes]).
+//
+// If f panics, the panic reaches the caller, after the communicator has ended for
+// all ranks. The error of a call that was started is a [PanicError] then.
 //
 // # Errors
 //

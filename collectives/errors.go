@@ -21,6 +21,26 @@ var (
 	ErrType = errors.New("not a type of elements")
 )
 
+// A PanicError is the error of a call whose operator, a function of the
+// program's, did not return. It is behind the [comm.AbortError] on that rank.
+type PanicError struct {
+	Value any    // what it panicked with; nil if it ended its goroutine
+	Stack []byte // where, for people
+}
+
+func (e *PanicError) Error() string {
+	if e.Value == nil {
+		return "the operator ended its goroutine"
+	}
+	return fmt.Sprintf("the operator panicked: %v", e.Value)
+}
+
+// Unwrap returns what the operator panicked with, if that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
 // refuse returns the error of a call with wrong arguments.
 func refuse(c *comm.Communicator, call comm.Call, err error) error {
 	return &comm.OpError{Call: call, Rank: c.Rank(), Err: err}

@@ -1,12 +1,11 @@
 package collectives
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,23 +17,80 @@ import (
 	"github.com/weft-go/weft/kernels"
 )
 
-var ops = []kernels.Op{kernels.Sum, kernels.Prod, kernels.Min, kernels.Max, kernels.Avg}
-
 // counts are the awkward numbers of elements for n ranks.
 func counts(n int) []int { return []int{0, 1, 2, n - 1, n, n + 1, 1000, 65537} }
 
-// An exactCase checks every collective with one element type against a loop.
+// An exactCase checks every collective with one type of elements.
 type exactCase struct {
 	name string
-	run  func(ctx context.Context, c *comm.Communicator, count int, seed uint64) error
+	// prepare makes a [world], and returns what a rank does in it.
+	prepare func(n, count int, seed uint64) func(ctx context.Context, c *comm.Communicator, set formSet) error
+	slow    bool // not for the largest counts
 }
 
-// caseOf makes the case of one type: gen draws an element, ref reduces elements
-// in their order, and eq says whether two results are the same.
-func caseOf[T kernels.Number](gen func(*rand.Rand) T, ref func(kernels.Op, []T) T, eq func(a, b T) bool) exactCase {
+// run does so on one rank, in the given forms.
+func (k *exactCase) run(ctx context.Context, c *comm.Communicator, count int, seed uint64, set formSet) error {
+	key := worldKey{k.name, c.Size(), count, seed}
+	return worlds.get(key, func() rankProgram { return k.prepare(c.Size(), count, seed) })(ctx, c, set)
+}
+
+// worlds are those in use, and some that were: the ranks of a process share them.
+var worlds worldCache
+
+type worldKey struct {
+	name     string
+	n, count int
+	seed     uint64
+}
+
+type rankProgram = func(ctx context.Context, c *comm.Communicator, set formSet) error
+
+type worldCache struct {
+	mu   sync.Mutex
+	keys [3]worldKey
+	made [3]func() rankProgram
+	next int
+}
+
+func (w *worldCache) get(key worldKey, prepare func() rankProgram) rankProgram {
+	w.mu.Lock()
+	for i, k := range w.keys {
+		if k == key {
+			defer w.mu.Unlock()
+			return w.made[i]()
+		}
+	}
+	made := sync.OnceValue(prepare)
+	w.keys[w.next], w.made[w.next] = key, made
+	w.next = (w.next + 1) % len(w.keys)
+	w.mu.Unlock()
+	return made()
+}
+
+// numberCase is the case of a type of numbers: with all operators that it has,
+// or a few in turn where there are many elements.
+func numberCase[T kernels.Number](gen func(*rand.Rand) T) exactCase {
 	var zero T
-	return exactCase{fmt.Sprintf("%T", zero), func(ctx context.Context, c *comm.Communicator, count int, seed uint64) error {
-		return exact(ctx, c, count, seed, gen, ref, eq)
+	return exactCase{name: fmt.Sprintf("%T", zero), prepare: func(n, count int, seed uint64) rankProgram {
+		var reducers []reducer[T]
+		for op := kernels.Sum; op.Valid(); op++ {
+			if op.Supports(kernels.TypeOf[T]()) {
+				reducers = append(reducers, byOp[T](op))
+			}
+		}
+		if count > 2000 {
+			k := int(seed) % len(reducers)
+			reducers = reducers[k : k+1]
+		}
+		return newWorld(n, count, seed, gen, sameNumber[T], reducers).run
+	}}
+}
+
+// typeCase is the case of any type, with operators for the …Func forms.
+func typeCase[T comparable](gen func(*rand.Rand) T, operators ...reducer[T]) exactCase {
+	var zero T
+	return exactCase{name: fmt.Sprintf("%T by functions", zero), slow: true, prepare: func(n, count int, seed uint64) rankProgram {
+		return newWorld(n, count, seed, gen, sameValue[T], operators).run
 	}}
 }
 
@@ -42,274 +98,81 @@ type (
 	named16    uint16
 	namedHalf  kernels.Float16
 	namedFloat float32
+	namedLoc   kernels.Float32Loc
+
+	flag   bool
+	triple [3]byte
+	padded struct { // with bytes that are no part of any field
+		A int8
+		B float64
+		C [3]int16
+	}
 )
+
+// The operators of the …Func forms are associative and do not commute.
+type (
+	// A matrix has its rows one after the other.
+	matrix [4]uint32
+	// An affine map is x → A·x + B.
+	affine struct{ A, B uint16 }
+	// A route is from one place to another.
+	route struct {
+		From   int8
+		Length int64
+		To     int8
+	}
+	// wide is many affine maps.
+	wide [75]affine
+)
+
+func (a matrix) times(b matrix) matrix {
+	return matrix{a[0]*b[0] + a[1]*b[2], a[0]*b[1] + a[1]*b[3], a[2]*b[0] + a[3]*b[2], a[2]*b[1] + a[3]*b[3]}
+}
+
+func (a affine) then(b affine) affine { return affine{b.A * a.A, b.A*a.B + b.B} }
+
+func (a route) then(b route) route { return route{a.From, a.Length + b.Length, b.To} }
+
+func (a wide) then(b wide) wide {
+	for i := range a {
+		a[i] = a[i].then(b[i])
+	}
+	return a
+}
 
 func exactCases() []exactCase {
 	return []exactCase{
-		caseOf(genInt[int], refReal[int], same2[int]), caseOf(genInt[int8], refReal[int8], same2[int8]),
-		caseOf(genInt[int16], refReal[int16], same2[int16]), caseOf(genInt[int32], refReal[int32], same2[int32]),
-		caseOf(genInt[int64], refReal[int64], same2[int64]), caseOf(genInt[uint], refReal[uint], same2[uint]),
-		caseOf(genInt[uint8], refReal[uint8], same2[uint8]), caseOf(genInt[uint16], refReal[uint16], same2[uint16]),
-		caseOf(genInt[uint32], refReal[uint32], same2[uint32]), caseOf(genInt[uint64], refReal[uint64], same2[uint64]),
-		caseOf(genFloat[float32], refReal[float32], sameFloat[float32]), caseOf(genFloat[float64], refReal[float64], sameFloat[float64]),
-		caseOf(genHalf, refHalf, sameHalf), caseOf(genBrain, refBrain, sameBrain),
-		caseOf(genInt[named16], refReal[named16], same2[named16]), caseOf(genFloat[namedFloat], refReal[namedFloat], sameFloat[namedFloat]),
-		caseOf(
-			func(r *rand.Rand) namedHalf { return namedHalf(genHalf(r)) },
-			func(op kernels.Op, v []namedHalf) namedHalf {
-				w := make([]kernels.Float16, len(v))
-				for i := range v {
-					w[i] = kernels.Float16(v[i])
-				}
-				return namedHalf(refHalf(op, w))
-			},
-			func(a, b namedHalf) bool { return sameHalf(kernels.Float16(a), kernels.Float16(b)) }),
+		numberCase(genBits[int64]), numberCase(genFloat[float32]), numberCase(genBits[uint8]), numberCase(genBits[kernels.Float16]),
+		typeCase(genBits[matrix], byOperator("matrices", matrix.times)),
+		numberCase(func(r *rand.Rand) kernels.Float32Loc {
+			return kernels.Float32Loc{Value: genTiedFloat[float32](r), Index: genTied[int32](r)}
+		}),
+		numberCase(genBits[int]), numberCase(genBits[int8]), numberCase(genBits[int16]), numberCase(genBits[int32]),
+		numberCase(genBits[uint]), numberCase(genBits[uint16]), numberCase(genBits[uint32]), numberCase(genBits[uint64]),
+		numberCase(genFloat[float64]), numberCase(genBits[kernels.BFloat16]),
+		numberCase(genBits[kernels.Float8E4M3]), numberCase(genBits[kernels.Float8E5M2]),
+		numberCase(func(r *rand.Rand) complex64 { return complex(genFloat[float32](r), genFloat[float32](r)) }),
+		numberCase(func(r *rand.Rand) complex128 { return complex(genFloat[float64](r), genFloat[float64](r)) }),
+		numberCase(func(r *rand.Rand) kernels.Float64Loc {
+			return kernels.Float64Loc{Value: genTiedFloat[float64](r), Index: genTied[int64](r)}
+		}),
+		numberCase(func(r *rand.Rand) kernels.Int32Loc {
+			return kernels.Int32Loc{Value: genTied[int32](r), Index: genTied[int32](r)}
+		}),
+		numberCase(func(r *rand.Rand) kernels.Int64Loc {
+			return kernels.Int64Loc{Value: genTied[int64](r), Index: genTied[int64](r)}
+		}),
+		numberCase(genBits[named16]), numberCase(genFloat[namedFloat]), numberCase(genBits[namedHalf]),
+		numberCase(func(r *rand.Rand) namedLoc {
+			return namedLoc{Value: genTiedFloat[float32](r), Index: genTied[int32](r)}
+		}),
+		typeCase(genBits[affine], byOperator("affine maps", affine.then), byOperator("last", func(_, b affine) affine { return b })),
+		typeCase(func(r *rand.Rand) route { return route{genBits[int8](r), genBits[int64](r), genBits[int8](r)} }, byOperator("routes", route.then)),
+		typeCase(genBits[wide], byOperator("wide", wide.then)),
+		typeCase(genBits[int32], byOperator("first", func(a, _ int32) int32 { return a }), byOperator("last", func(_, b int32) int32 { return b })),
+		typeCase(func(r *rand.Rand) flag { return r.IntN(2) == 0 }), typeCase(genBits[triple]),
+		typeCase(func(r *rand.Rand) padded { return padded{genBits[int8](r), r.Float64(), genBits[[3]int16](r)} }),
 	}
-}
-
-type integer interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
-}
-type float interface{ ~float32 | ~float64 }
-
-func genInt[T integer](r *rand.Rand) T { return T(r.Uint64()) }
-
-func genFloat[T float](r *rand.Rand) T {
-	switch r.IntN(64) {
-	case 0:
-		return T(math.Inf(r.IntN(2)*2 - 1))
-	case 1:
-		return T(math.NaN())
-	case 2:
-		return T(math.Copysign(0, float64(r.IntN(2)*2-1)))
-	}
-	return T(r.NormFloat64())
-}
-
-func genHalf(r *rand.Rand) kernels.Float16   { return kernels.Float16FromBits(uint16(r.Uint32())) }
-func genBrain(r *rand.Rand) kernels.BFloat16 { return kernels.BFloat16FromBits(uint16(r.Uint32())) }
-
-// refReal is the plain loop over the ranks.
-func refReal[T integer | float](op kernels.Op, v []T) T {
-	acc := v[0]
-	for _, x := range v[1:] {
-		switch op {
-		case kernels.Sum, kernels.Avg:
-			acc = T(acc + x)
-		case kernels.Prod:
-			acc = T(acc * x)
-		case kernels.Min:
-			acc = min(acc, x)
-		case kernels.Max:
-			acc = max(acc, x)
-		}
-	}
-	if op == kernels.Avg && len(v) > 1 {
-		acc /= T(len(v))
-	}
-	return acc
-}
-
-// refSingle is the loop for types that are reduced as float32 and rounded once.
-func refSingle(op kernels.Op, v []float32) float32 { return refReal(op, v) }
-
-func refHalf(op kernels.Op, v []kernels.Float16) kernels.Float16 {
-	if len(v) == 1 {
-		return v[0]
-	}
-	w := make([]float32, len(v))
-	for i := range v {
-		w[i] = v[i].Float32()
-	}
-	return kernels.Float16FromFloat32(refSingle(op, w))
-}
-
-func refBrain(op kernels.Op, v []kernels.BFloat16) kernels.BFloat16 {
-	if len(v) == 1 {
-		return v[0]
-	}
-	w := make([]float32, len(v))
-	for i := range v {
-		w[i] = v[i].Float32()
-	}
-	return kernels.BFloat16FromFloat32(refSingle(op, w))
-}
-
-func same2[T integer](a, b T) bool { return a == b }
-
-// sameFloat wants the same bits, or two NaNs: their payload is not promised.
-func sameFloat[T float](a, b T) bool {
-	return a == b && math.Signbit(float64(a)) == math.Signbit(float64(b)) || a != a && b != b
-}
-func sameHalf(a, b kernels.Float16) bool {
-	return a == b || a.Float32() != a.Float32() && b.Float32() != b.Float32()
-}
-func sameBrain(a, b kernels.BFloat16) bool {
-	return a == b || a.Float32() != a.Float32() && b.Float32() != b.Float32()
-}
-
-// guarded is a slice between two guards of random bytes.
-type guarded[T kernels.Number] struct {
-	all, before []T
-	s           []T
-}
-
-const guardElems = 5 // odd, so that the slice is not aligned to more than its elements
-
-func guard[T kernels.Number](n int, gen func(*rand.Rand) T, r *rand.Rand) *guarded[T] {
-	g := &guarded[T]{all: make([]T, n+2*guardElems)}
-	for i := range g.all {
-		g.all[i] = gen(r)
-	}
-	g.before = append([]T(nil), g.all...)
-	g.s = g.all[guardElems : guardElems+n : guardElems+n]
-	return g
-}
-
-func (g *guarded[T]) intact() bool {
-	n := len(g.all) - guardElems
-	return bytes.Equal(kernels.Bytes(g.all[:guardElems]), kernels.Bytes(g.before[:guardElems])) &&
-		bytes.Equal(kernels.Bytes(g.all[n:]), kernels.Bytes(g.before[n:]))
-}
-
-func (g *guarded[T]) untouched() bool {
-	return bytes.Equal(kernels.Bytes(g.all), kernels.Bytes(g.before))
-}
-
-// exact runs every collective once per operator, out of place and in place, and
-// compares every element with the loop.
-func exact[T kernels.Number](ctx context.Context, c *comm.Communicator, count int, seed uint64, gen func(*rand.Rand) T, ref func(kernels.Op, []T) T, eq func(a, b T) bool) error {
-	n, me := c.Size(), c.Rank()
-	r := rand.New(rand.NewPCG(seed, uint64(me)+1000))
-	in := make([][]T, n) // inputs of all ranks
-	for p := range in {
-		pr := rand.New(rand.NewPCG(seed, uint64(p)))
-		in[p] = make([]T, count)
-		for i := range in[p] {
-			in[p][i] = gen(pr)
-		}
-	}
-	root := int(seed % uint64(n))
-	column := make([]T, n)
-	want := make([]T, count)
-	compare := func(what string, got, want []T) error {
-		for i := range want {
-			if !eq(got[i], want[i]) {
-				return fmt.Errorf("%s: rank %d of %d, count %d, seed %d: element %d is %v, want %v", what, me, n, count, seed, i, got[i], want[i])
-			}
-		}
-		return nil
-	}
-	both := func(what string, want []T, src []T, call func(dst, src []T) error) error {
-		from := guard(len(src), gen, r)
-		copy(from.s, src)
-		copy(from.before, from.all)
-		to := guard(len(want), gen, r)
-		if err := call(to.s, from.s); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		if err := compare(what, to.s, want); err != nil {
-			return err
-		}
-		if !to.intact() || !from.untouched() {
-			return fmt.Errorf("%s: rank %d of %d, count %d, seed %d: wrote outside dst", what, me, n, count, seed)
-		}
-		if len(src) != len(want) {
-			return nil
-		}
-		if err := call(from.s, from.s); err != nil {
-			return fmt.Errorf("%s in place: %w", what, err)
-		}
-		if !from.intact() {
-			return fmt.Errorf("%s in place: wrote outside dst", what)
-		}
-		return compare(what+" in place", from.s, want)
-	}
-
-	for _, op := range ops {
-		for i := range want {
-			for p := range in {
-				column[p] = in[p][i]
-			}
-			want[i] = ref(op, column)
-		}
-		if err := both("AllReduce "+op.String(), want, in[me], func(dst, src []T) error {
-			return AllReduce(ctx, c, dst, src, op)
-		}); err != nil {
-			return err
-		}
-		err := both("Reduce "+op.String(), want, in[me], func(dst, src []T) error {
-			if me == root {
-				return Reduce(ctx, c, dst, src, op, root)
-			}
-			before := append([]T(nil), src...)
-			if err := Reduce(ctx, c, nil, src, op, root); err != nil {
-				return err
-			}
-			if !bytes.Equal(kernels.Bytes(before), kernels.Bytes(src)) {
-				return fmt.Errorf("src changed")
-			}
-			copy(dst, want) // nothing to compare here
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-
-	buf := guard(count, gen, r)
-	if me == root {
-		copy(buf.s, in[root])
-	}
-	if err := Broadcast(ctx, c, buf.s, root); err != nil {
-		return err
-	}
-	if err := compare("Broadcast", buf.s, in[root]); err != nil {
-		return err
-	}
-	if !buf.intact() {
-		return fmt.Errorf("Broadcast: wrote outside buf")
-	}
-
-	all := make([]T, 0, n*count)
-	for p := range in {
-		all = append(all, in[p]...)
-	}
-	if err := both("AllGather", all, in[me], func(dst, src []T) error {
-		return AllGather(ctx, c, dst[:n*count], src)
-	}); n > 1 && err != nil {
-		return err
-	}
-	gather := guard(n*count, gen, r)
-	own := gather.s[me*count : (me+1)*count]
-	copy(own, in[me])
-	if err := AllGather(ctx, c, gather.s, own); err != nil {
-		return err
-	}
-	if err := compare("AllGather in place", gather.s, all); err != nil {
-		return err
-	}
-	if !gather.intact() {
-		return fmt.Errorf("AllGather in place: wrote outside dst")
-	}
-
-	// Block q of rank p is p's input turned by q places.
-	send, expect := make([]T, 0, n*count), make([]T, 0, n*count)
-	turned := func(s []T, by int) []T {
-		if len(s) == 0 {
-			return nil
-		}
-		by %= len(s)
-		return append(append([]T(nil), s[by:]...), s[:by]...)
-	}
-	for q := range n {
-		send = append(send, turned(in[me], q)...)
-		expect = append(expect, turned(in[q], me)...)
-	}
-	if err := both("AllToAll", expect, send, func(dst, src []T) error { return AllToAll(ctx, c, dst, src) }); err != nil {
-		return err
-	}
-	return Barrier(ctx, c)
 }
 
 // runRanks runs f on n ranks of this process and closes them.
@@ -346,20 +209,34 @@ func TestExactLocal(t *testing.T) {
 			break // ten times slower, and the protocol is the same
 		}
 		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {
-			runRanks(t, n, func(c *comm.Communicator) error { return exactAll(c, seed, raceEnabled) })
+			runRanks(t, n, func(c *comm.Communicator) error { return exactAll(c, seed, raceEnabled || testing.Short()) })
 		})
 	}
 }
 
-// exactAll runs all cases with all counts on one communicator; quick leaves
-// the largest count out but for every sixth type.
+// exactAll runs all cases with all counts on one communicator: the first in all
+// forms, the others in all forms with one count and blocking with all. quick means
+// two counts of each, and the largest for every sixth.
 func exactAll(c *comm.Communicator, seed uint64, quick bool) error {
 	for i, k := range exactCases() {
-		for j, count := range counts(c.Size()) {
-			if quick && count > 1000 && i%6 != 3 {
+		all := counts(c.Size())
+		for j, count := range all {
+			set := blocking
+			if i < 6 || j == (i+c.Size())%len(all) {
+				set = allForms
+			}
+			if count > 2000 {
+				if k.slow || quick && i%6 != 3 {
+					continue
+				}
+				if i >= 2 {
+					set = blocking
+				}
+			}
+			if quick && count < 2000 && (i+j)%4 != 0 {
 				continue
 			}
-			if err := k.run(context.Background(), c, count, seed+uint64(100*i+j)); err != nil {
+			if err := k.run(context.Background(), c, count, seed+uint64(100*i+j), set); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 		}
@@ -391,6 +268,8 @@ func exactProgram() error {
 func TestMain(m *testing.M) {
 	ranktest.Main(m, map[string]func() error{
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
+		"metamorphic": metamorphicProgram,
+		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
 	})
 }
 

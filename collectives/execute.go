@@ -29,9 +29,11 @@ type execution struct {
 	size  int                    // of an element, in bytes
 	bufs  [plan.Multi + 1][]byte // by plan.Buffer; Inbox is per peer
 	window
-	inbox [][]byte // the current message of each peer
-	srcs  [][]byte // room for the sources of one step
-	acc   []byte   // room for what a function makes
+	packed []part   // what elements are made of, in a group
+	inbox  [][]byte // the current message of each peer
+	srcs   [][]byte // room for the sources of one step
+	acc    []byte   // room for what a function makes
+	pieces [][]byte // the same as srcs, of one part of packed
 }
 
 // A window is the part of a call that one schedule of several moves: count
@@ -125,6 +127,9 @@ func (x *execution) combine(st *plan.Step, ranks, size int) error {
 		srcs = append(srcs, x.bytes(r, size))
 	}
 	x.srcs = srcs
+	if x.packed != nil {
+		return x.combinePacked(st, srcs, ranks)
+	}
 	return x.reduce(x.bytes(st.Dst, size), srcs, st.Complete, ranks)
 }
 

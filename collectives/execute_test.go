@@ -22,7 +22,7 @@ import (
 	"github.com/weft-go/weft/transport/progress"
 )
 
-var planned = []plan.Collective{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.AllToAll, plan.Barrier}
+var planned = plan.Collectives()
 
 // specs are choices of algorithms that between them name every one.
 func specs() []string {
@@ -114,13 +114,12 @@ func runAlgorithms(c *comm.Communicator, seed uint64) error {
 	rec := &recorder{lanes: e}
 	r.x.lanes = rec
 	cases := []exactCase{
-		caseOf(genInt[int32], refReal[int32], same2[int32]),
-		caseOf(genInt[uint8], refReal[uint8], same2[uint8]),
-		caseOf(genInt[int64], refReal[int64], same2[int64]),
+		numberCase(genBits[int32]), numberCase(genBits[uint8]), numberCase(genBits[int64]),
+		typeCase(genBits[affine], byOperator("affine maps", affine.then)),
 	}
 	for i, k := range cases {
 		for j, count := range algorithmCounts(c.Size()) {
-			if err := k.run(ctx, c, count, seed+uint64(10*i+j)); err != nil {
+			if err := k.run(ctx, c, count, seed+uint64(10*i+j), blocking); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 		}
@@ -137,6 +136,11 @@ func runAlgorithms(c *comm.Communicator, seed uint64) error {
 		{comm.OpBroadcast, func() error { return Broadcast(ctx, c, dst, n-1) }},
 		{comm.OpAllGather, func() error { return AllGather(ctx, c, dst, src[:7*n]) }},
 		{comm.OpAllToAll, func() error { return AllToAll(ctx, c, dst, src) }},
+		{comm.OpReduceScatterBlock, func() error { return ReduceScatterBlock(ctx, c, dst[:7*n], src, kernels.Sum) }},
+		{comm.OpGather, func() error { return Gather(ctx, c, dst, src[:7*n], n-1) }},
+		{comm.OpScatter, func() error { return Scatter(ctx, c, dst[:7*n], src, n-1) }},
+		{comm.OpScan, func() error { return Scan(ctx, c, dst, src, kernels.Sum) }},
+		{comm.OpExscan, func() error { return Exscan(ctx, c, dst, src, kernels.Sum) }},
 		{comm.OpBarrier, func() error { return Barrier(ctx, c) }},
 	} {
 		before := len(r.schedules)
@@ -270,11 +274,15 @@ func extension(c *comm.Communicator) (*runner, error) {
 	return e.Extension.(*runner), c.End(nil)
 }
 
-// TestWindows: calls that are cut into several schedules.
+// TestWindows: calls that are cut into several schedules, with and without
+// a choice of algorithms.
 func TestWindows(t *testing.T) {
 	seed := testSeed(t)
-	for n := 2; n <= 4; n++ {
-		for _, spec := range specs()[:2] {
+	for _, n := range []int{2, 3, 5, 8} {
+		if raceEnabled && n > 3 {
+			break
+		}
+		for _, spec := range append(specs(), "") {
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
 				cs := local(t, n, comm.WithAlgorithm(spec))
 				require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
@@ -283,8 +291,11 @@ func TestWindows(t *testing.T) {
 						return err
 					}
 					r.windowMessages = n // one message a window
-					k := caseOf(genInt[int16], refReal[int16], same2[int16])
-					return k.run(context.Background(), c, 100_003, seed)
+					k, f := numberCase(genBits[int16]), typeCase(genBits[affine], byOperator("affine maps", affine.then))
+					message := r.messageBytes / 4
+					return first(
+						k.run(context.Background(), c, 10*message/n+1, seed, allForms),
+						f.run(context.Background(), c, 2*message+1, seed, blocking))
 				})...))
 			})
 		}

@@ -89,69 +89,6 @@ func TestWrongArguments(t *testing.T) {
 	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error { return Barrier(ctx, c) })...))
 }
 
-// TestMismatch: ranks that disagree about a call all get an error that says who
-// called what, within 2 seconds.
-func TestMismatch(t *testing.T) {
-	ctx := context.Background()
-	allReduce := func(count int) func(c *comm.Communicator) error {
-		return func(c *comm.Communicator) error {
-			return AllReduce(ctx, c, make([]int32, count), make([]int32, count), kernels.Sum)
-		}
-	}
-	barrier := func(c *comm.Communicator) error { return Barrier(ctx, c) }
-	tests := []struct {
-		name string
-		odd  func(c *comm.Communicator) error // what the last rank calls
-		rest func(c *comm.Communicator) error
-		text string
-	}{
-		{"count", allReduce(11), allReduce(10), "AllReduce #2 count 1[01] int32 sum; rank .: AllReduce #2 count 1[01] int32 sum"},
-		{"count, many chunks", allReduce(100_001), allReduce(100_000), "AllReduce #2 count 10000[01]"},
-		{"small and large", allReduce(1), allReduce(200_000), "AllReduce #2 count (1|200000) int32"},
-		{"nothing and something", allReduce(0), allReduce(5), "AllReduce #2 count [05] int32"},
-		{"type of the same size", func(c *comm.Communicator) error {
-			return AllReduce(ctx, c, make([]float32, 10), make([]float32, 10), kernels.Sum)
-		}, allReduce(10), "AllReduce #2 count 10 (float32|int32)"},
-		{"operator", func(c *comm.Communicator) error {
-			return AllReduce(ctx, c, make([]int32, 10), make([]int32, 10), kernels.Max)
-		}, allReduce(10), "AllReduce #2 count 10 int32 (max|sum)"},
-		{"collective", barrier, allReduce(10), "(Barrier #2|AllReduce #2 count 10)"},
-		{"root", func(c *comm.Communicator) error { return Broadcast(ctx, c, make([]int32, 10), 1) },
-			func(c *comm.Communicator) error { return Broadcast(ctx, c, make([]int32, 10), 0) }, "Broadcast #2 root [01] count 10 int32"},
-		{"rooted and not", func(c *comm.Communicator) error { return Broadcast(ctx, c, make([]int32, 10), 2) },
-			allReduce(10), "Broadcast #2 root 2 count 10 int32"},
-		{"Split and Barrier", func(c *comm.Communicator) error { _, err := c.Split(ctx, 0, 0); return err }, barrier, "Split #2"},
-		{"Split and Dup", func(c *comm.Communicator) error { _, err := c.Split(ctx, 0, 0); return err },
-			func(c *comm.Communicator) error { _, err := c.Dup(ctx); return err }, "Split #2"},
-		{"Alloc counts", func(c *comm.Communicator) error { _, err := comm.Alloc[int8](ctx, c, 4); return err },
-			func(c *comm.Communicator) error { _, err := comm.Alloc[int8](ctx, c, 5); return err }, "Alloc #2 count [45] int8"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			cs := local(t, 3)
-			require.NoError(t, errors.Join(each(cs, barrier)...))
-			begin := time.Now()
-			errs := each(cs, func(c *comm.Communicator) error {
-				call := tt.rest
-				if c.Rank() == 2 {
-					call = tt.odd
-				}
-				if err := call(c); err != nil {
-					return err
-				}
-				return barrier(c) // a rank that could run ahead learns of it here
-			})
-			require.Less(t, time.Since(begin), 2*time.Second)
-			for r, err := range errs {
-				require.ErrorIs(t, err, comm.ErrMismatch, "rank %d", r)
-				require.Regexp(t, tt.text, err.Error())
-				require.Regexp(t, `rank \d: .*; rank \d: `, err.Error())
-			}
-		})
-	}
-}
-
 // TestCancelled: a cancelled context ends the call here with its error, and the
 // others' with an abort that names this rank.
 func TestCancelled(t *testing.T) {
@@ -230,6 +167,14 @@ func TestMismatchAfterClose(t *testing.T) {
 		require.ErrorIs(t, err, comm.ErrMismatch)
 		require.ErrorContains(t, err, "rank 1: AllReduce #1 count 0 int8 sum; rank 0: AllReduce #1 count 10 int8 sum")
 		require.Less(t, time.Since(begin), 2*time.Second)
+	})
+	t.Run("found by the other, no call since", func(t *testing.T) {
+		cs := local(t, 2)
+		require.NoError(t, Broadcast(ctx, cs[0], make([]int8, 4), 0))
+		require.ErrorIs(t, Broadcast(ctx, cs[1], make([]int8, 5), 0), comm.ErrMismatch)
+		require.Eventually(t, func() bool { return cs[0].AsyncErr() != nil }, 5*time.Second, time.Millisecond)
+		require.ErrorIs(t, cs[0].Close(), comm.ErrMismatch)
+		require.NoError(t, cs[1].Close(), "told before")
 	})
 	t.Run("last call", func(t *testing.T) {
 		cs := local(t, 2)

@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
@@ -27,6 +28,7 @@ type operation struct {
 	dstCounts, srcCounts []int
 	f                    folder // the operator, of calls with a function
 	staged               bool   // the result is put together elsewhere and then copied to dst
+	group                *group // the calls of a Group; then nothing else is used
 }
 
 // run is the blocking form.
@@ -34,20 +36,68 @@ func (o *operation) run(ctx context.Context) error {
 	if o.err != nil {
 		return refuse(o.c, o.call, o.err)
 	}
-	e, err := o.c.Begin(ctx, o.call)
+	if o.group != nil && o.group.private {
+		return o.exchange(ctx)
+	}
+	e, err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
 	return o.do(ctx, e)
 }
 
-// do does what has begun.
-func (o *operation) do(ctx context.Context, e *progress.Engine) error {
-	r, err := runnerOf(o.c, e)
-	if err == nil {
-		err = r.run(ctx, o)
+func (o *operation) begin(ctx context.Context) (*progress.Engine, error) {
+	if o.group != nil {
+		return o.c.BeginGroup(ctx, o.group.members)
 	}
-	return o.c.End(err)
+	return o.c.Begin(ctx, o.call)
+}
+
+func (o *operation) beginStarted(ctx context.Context) (*progress.Engine, error) {
+	if o.group != nil {
+		return o.c.BeginStartedGroup(ctx, o.group.members)
+	}
+	return o.c.BeginStarted(ctx, o.call)
+}
+
+// do does what has begun.
+func (o *operation) do(ctx context.Context, e *progress.Engine) (err error) {
+	if o.callsFunc() {
+		o.doFunc(ctx, e, &err, false)
+		return err
+	}
+	return o.c.End(o.perform(ctx, e))
+}
+
+// callsFunc says whether the call makes use of functions of the program's.
+func (o *operation) callsFunc() bool { return o.f != nil || o.group != nil && o.group.funcs }
+
+func (o *operation) perform(ctx context.Context, e *progress.Engine) error {
+	r, err := runnerOf(o.c, e)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx, o)
+}
+
+// doFunc is do with a function of the program's. If that panics, or ends its
+// goroutine, the call ends all the same, for all ranks, with a [PanicError] in err. A
+// panic goes on unless it is caught.
+func (o *operation) doFunc(ctx context.Context, e *progress.Engine, err *error, caught bool) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		v := recover() // nil where the goroutine ends
+		*err = o.c.End(&PanicError{Value: v, Stack: debug.Stack()})
+		if v != nil && !caught {
+			panic(v)
+		}
+	}()
+	failed := o.perform(ctx, e)
+	returned = true
+	*err = o.c.End(failed)
 }
 
 // call describes a call on elements.

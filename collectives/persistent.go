@@ -18,6 +18,9 @@ func newPersistent(o operation) (*Persistent, error) {
 		return nil, refuse(o.c, o.call, o.err)
 	}
 	o.dstCounts, o.srcCounts = slices.Clone(o.dstCounts), slices.Clone(o.srcCounts)
+	if o.group != nil {
+		o.group.keepCounts()
+	}
 	return &Persistent{op: o}, nil
 }
 

@@ -20,13 +20,41 @@ type Request struct {
 
 	ctx context.Context
 	op  operation
+
+	message *comm.Message // instead of all that, of a send or receive
+	e       element
 }
 
 // Done is closed when the call has ended.
-func (r *Request) Done() <-chan struct{} { return r.done }
+func (r *Request) Done() <-chan struct{} {
+	switch {
+	case r == nil:
+		return noRequest
+	case r.message != nil:
+		return r.message.Done()
+	}
+	return r.done
+}
+
+// noRequest is closed, for requests that are nil.
+var noRequest = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Status says, of a [StartRecv] that has ended well, which message it took.
+func (r *Request) Status() Status {
+	if r == nil || r.message == nil {
+		return Status{}
+	}
+	return r.e.status(r.message.Status())
+}
 
 // Err is nil until the call has ended, and then its error or nil. It does not block.
 func (r *Request) Err() error {
+	switch {
+	case r == nil:
+		return errNoRequest
+	case r.message != nil:
+		return r.message.Err()
+	}
 	select {
 	case <-r.done:
 		return r.err
@@ -40,7 +68,10 @@ func (r *Request) Err() error {
 // again. What ends the call itself is the context that it was started with.
 func (r *Request) Wait(ctx context.Context) error {
 	if r == nil || ctx == nil {
-		return fmt.Errorf("weft: Wait: %w: nil request or context", comm.ErrArgument)
+		return errNoRequest
+	}
+	if r.message != nil {
+		return r.message.Wait(ctx)
 	}
 	select {
 	case <-r.done:
@@ -54,6 +85,8 @@ func (r *Request) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+var errNoRequest = fmt.Errorf("weft: %w: nil request or context", comm.ErrArgument)
 
 // WaitAll waits until all calls have ended, and returns their errors joined, or
 // until ctx is done. Requests that are nil are left out.
@@ -80,6 +113,13 @@ func start(ctx context.Context, o operation) *Request {
 		close(r.done)
 		return r
 	}
+	if o.group != nil && o.group.private {
+		go func() { // not in turn: others may be behind the calls that this rank makes next
+			r.err = o.exchange(ctx)
+			close(r.done)
+		}()
+		return r
+	}
 	o.c.Start((*startedOperation)(r))
 	return r
 }
@@ -88,11 +128,15 @@ func start(ctx context.Context, o operation) *Request {
 type startedOperation Request
 
 func (r *startedOperation) Run() {
-	e, err := r.op.c.BeginStarted(r.ctx, r.op.call)
-	if err == nil {
-		err = r.op.do(r.ctx, e)
+	e, err := r.op.beginStarted(r.ctx)
+	switch {
+	case err != nil:
+		r.err = err
+	case r.op.callsFunc():
+		r.op.doFunc(r.ctx, e, &r.err, true)
+	default:
+		r.err = r.op.do(r.ctx, e)
 	}
-	r.err = err
 }
 
 func (r *startedOperation) Ended() {

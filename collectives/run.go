@@ -18,6 +18,7 @@ type runner struct {
 	x       execution
 	scratch []byte
 	landing []byte // where results are staged
+	packed  []byte // where the calls of a group are packed
 	flow    stream
 
 	ranks, messageBytes int
@@ -64,11 +65,14 @@ func (r *runner) windowElems(k plan.Collective, elemBytes int) int {
 	if k == plan.AllToAll { // as many blocks as ranks, and as many messages for each
 		messages /= r.ranks
 	}
-	return max(r.messageBytes/elemBytes, 1) * max(messages, 1)
+	return max(r.messageBytes/elemBytes, 1) * max(messages, 2)
 }
 
 // run does a call that has begun.
 func (r *runner) run(ctx context.Context, o *operation) error {
+	if o.group != nil {
+		return r.runGroup(ctx, o.group)
+	}
 	x := &r.x
 	x.t, x.op, x.f, x.size = o.call.Type, o.call.Op, o.f, unitBytes(o.call)
 	x.window = window{}
@@ -112,10 +116,11 @@ func ofOne(o *operation, rank, ranks int) bool {
 	return o.call.Reduces() && ranks == 1
 }
 
-// grown returns n bytes of a slice that grows as needed.
+// grown returns n bytes of a slice that grows as needed. They are aligned for any
+// type of elements, whatever the slice was first grown for.
 func grown(b *[]byte, n int) []byte {
 	if n > len(*b) {
-		*b = make([]byte, n)
+		*b = kernels.Bytes(make([]uint64, (n+7)/8))
 	}
 	return (*b)[:n]
 }
@@ -127,12 +132,20 @@ func (r *runner) planned(ctx context.Context, o *operation) error {
 	if o.count <= elems || r.ranks == 1 {
 		return r.schedule(ctx, o.kind, o.call, o.count)
 	}
-	for from := 0; from < o.count; from += elems {
-		n := min(elems, o.count-from)
+	// Windows of one length, to an element: in a short one at the end a message could
+	// hold several blocks, and a range be in two.
+	windows := (o.count + elems - 1) / elems
+	each, longer := o.count/windows, o.count%windows
+	for i, from := 0, 0; i < windows; i++ {
+		n := each
+		if i < longer {
+			n++
+		}
 		x.window = window{on: true, from: from, count: n, stride: o.count}
 		if err := r.schedule(ctx, o.kind, o.call, n); err != nil {
 			return err
 		}
+		from += n
 	}
 	return nil
 }

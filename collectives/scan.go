@@ -62,7 +62,7 @@ func scan(c *comm.Communicator, e element, dst, src []byte, by operator) operati
 // prefix is Scan or Exscan.
 func prefix(c *comm.Communicator, k comm.Collective, p plan.Collective, e element, dst, src []byte, by operator) operation {
 	count := e.count(src)
-	o := operation{c: c, call: e.reduction(k, count, by), dst: dst, src: src}
+	o := operation{c: c, call: e.reduction(k, count, by), dst: dst, src: src, f: by.f}
 	o.err = first(checkCommunicator(c), by.checkPrefix(c, e), checkCount("dst", dst, e, count), checkAlias(dst, src))
 	o.byPlan(p, count)
 	return o

@@ -217,9 +217,11 @@ func (r *runner) reduceRound(dst, src []byte, i int) error {
 // receive waits for a message, and says what was expected if it is another one.
 func (r *runner) receive(peer, n int) ([]byte, error) {
 	got, err := r.e.Recv(peer, n)
-	var mismatch *progress.MismatchError
-	if s := &r.flow; s.pairs && errors.As(err, &mismatch) && mismatch.Note == "" {
-		mismatch.Note = fmt.Sprintf("rank %d expects %d elements from rank %d", r.e.Rank(), s.in[peer].n/s.unit, peer)
+	if err != nil {
+		var mismatch *progress.MismatchError // allocated
+		if s := &r.flow; s.pairs && errors.As(err, &mismatch) && mismatch.Note == "" {
+			mismatch.Note = fmt.Sprintf("rank %d expects %d elements from rank %d", r.e.Rank(), s.in[peer].n/s.unit, peer)
+		}
 	}
 	return got, err
 }

@@ -43,6 +43,7 @@ func (c *Communicator) AsyncErr() error {
 func (c *Communicator) abort(e *AbortError) error {
 	c.aborting.Lock()
 	defer c.aborting.Unlock()
+	c.noteMismatch(e)
 	if err := c.stop.Err(); err != nil {
 		return err
 	}
@@ -82,6 +83,7 @@ func (c *Communicator) onAbort(from int, data []byte) {
 		c.logger.Warn("ignored", "from", from, "error", err)
 		return
 	}
+	c.noteMismatch(e)
 	if c.stop.Set(e) {
 		c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
 	}
@@ -106,11 +108,16 @@ func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) e
 
 // suspects asks all ranks where they are and returns those that hold call seq
 // up: the ones that don't answer, else the ones that are not in the call, else
-// the one that this rank waits for.
+// the one that this rank waits for, if it is one.
 func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
-	answers := c.askAll(seq, answerTime)
+	var others []int
+	for r := range c.members {
+		if r != c.rank {
+			others = append(others, r)
+		}
+	}
 	var silent, absent []int
-	for r, a := range answers {
+	for r, a := range c.inquire(answerTime, others...) {
 		switch {
 		case r == c.rank:
 		case a == nil:
@@ -125,6 +132,9 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 	case len(absent) > 0:
 		return absent, "not in the call yet"
 	}
+	if waitedFor < 0 { // any
+		return nil, ""
+	}
 	return []int{waitedFor}, ""
 }
 
@@ -135,30 +145,50 @@ const flushTime = 20 * time.Millisecond
 // answerTime is how long a live peer may take to answer a question.
 const answerTime = 250 * time.Millisecond
 
+// explainTime bounds how long a rank that found a mismatch waits to be told what
+// the peer called.
+const explainTime = time.Second
+
 // disagree ends the communicator because a peer's message was not of this call.
 func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError) error {
-	// The peer's sequence number is known to 32 bits and close to ours.
-	theirs := seq + uint64(int64(int32(m.Got.Seq-m.Want.Seq)))
-	text := "in another call"
-	if a := c.askAll(theirs, answerTime)[m.Peer]; a != nil && a.Known {
-		text = a.Call.numbered(theirs)
-		// This rank may have run ahead of the call in which the two differ.
-		if ours, ok := c.log.load(theirs); ok && theirs < seq && !ours.agrees(a.Call) {
-			call, seq = ours, theirs
-		}
+	var calls map[uint64]toldCall
+	if a := c.inquire(explainTime, m.Peer)[m.Peer]; a != nil {
+		calls = a.Calls
+	} else {
+		calls = c.lastWords(m.Peer)
 	}
-	e := c.mismatch(m.Peer, text, call, seq)
+	e := c.compare(m.Peer, calls, seq)
+	if e == nil {
+		// They agree about the calls that both remember. The peer's sequence number
+		// is known to 32 bits and close to ours.
+		theirs, text := seq+uint64(int64(int32(m.Got.Seq-m.Want.Seq))), "in another call"
+		if other, ok := calls[theirs]; ok {
+			text = other.numbered(theirs)
+			if theirs == seq && m.Note == "" {
+				m.Note = "an earlier call differs"
+			}
+		}
+		e = c.mismatch(m.Peer, text, call.numbered(seq), call, seq)
+	}
 	if m.Note != "" {
 		e.Detail += " (" + m.Note + ")"
 	}
 	return c.abort(e)
 }
 
+// noteMismatch keeps an abort for Close, if it is a mismatch: it may be all that
+// this rank hears of it.
+func (c *Communicator) noteMismatch(e *AbortError) {
+	if e.Reason == ReasonMismatch {
+		c.disagreement.CompareAndSwap(nil, e)
+	}
+}
+
 // mismatch says who called what.
-func (c *Communicator) mismatch(peer int, theirs string, call Call, seq uint64) *AbortError {
+func (c *Communicator) mismatch(peer int, theirs, ours string, call Call, seq uint64) *AbortError {
 	return &AbortError{
 		Origin: c.rank, Reason: ReasonMismatch, Ranks: sorted(c.rank, peer), Call: call.numbered(seq), Seq: seq,
-		Detail: fmt.Sprintf("rank %d: %s; rank %d: %s", peer, theirs, c.rank, call.numbered(seq)),
+		Detail: fmt.Sprintf("rank %d: %s; rank %d: %s", peer, theirs, c.rank, ours),
 	}
 }
 

@@ -8,41 +8,43 @@ import (
 	"github.com/weft-go/weft/comm/bootstrap"
 )
 
-// An answer is what a rank tells of itself when a peer asks for a call. Ranks
-// ask only when something takes long.
+// An answer is what a rank tells of itself when a peer asks. Ranks ask only when
+// something takes long, or is wrong.
 type answer struct {
-	Seq     uint64 // last call that began
-	Running bool   // and whether it still runs
-	About   uint64 // the call asked for
-	Known   bool   // whether it is remembered
-	Call    Call
+	Seq     uint64              // last call that began
+	Running bool                // and whether it still runs
+	Calls   map[uint64]toldCall // the last calls, by number
 }
 
-// questions collects answers for the goroutine that asked all.
+// questions collects answers for the goroutine that inquires.
 type questions struct {
+	asking sync.Mutex // held by the one that collects
+
 	mu      sync.Mutex
+	number  uint64        // of the last inquiry, from 1: other answers are to asking without one
 	answers []*answer     // nil when nobody collects
 	open    int           // answers still to come
 	all     chan struct{} // closed when none is
 }
 
-// ask asks one rank for call seq. The answer is looked at when it comes.
-func (c *Communicator) ask(rank int, seq uint64) error {
-	return c.send(rank, bootstrap.Message{Kind: msgAsk, Seq: seq})
+// ask asks one rank where it is. The answer is looked at when it comes.
+func (c *Communicator) ask(rank int, inquiry uint64) error {
+	return c.send(rank, bootstrap.Message{Kind: msgAsk, Seq: inquiry})
 }
 
-// askAll asks all ranks for call seq and returns what came within d; nil for a
-// rank that did not answer, and for this one.
-func (c *Communicator) askAll(seq uint64, d time.Duration) []*answer {
+// inquire asks ranks, of which this one is none, and returns what came within d,
+// by rank; nil for a rank that was not asked or did not answer.
+func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
 	q := &c.asks
+	q.asking.Lock()
+	defer q.asking.Unlock()
 	q.mu.Lock()
-	q.answers, q.open, q.all = make([]*answer, c.Size()), c.Size()-1, make(chan struct{})
-	all := q.all
+	q.number++
+	q.answers, q.open, q.all = make([]*answer, c.Size()), len(ranks), make(chan struct{})
+	number, all := q.number, q.all
 	q.mu.Unlock()
-	for r := range c.members {
-		if r != c.rank {
-			_ = c.ask(r, seq)
-		}
+	for _, r := range ranks {
+		_ = c.ask(r, number)
 	}
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -57,17 +59,13 @@ func (c *Communicator) askAll(seq uint64, d time.Duration) []*answer {
 	return got
 }
 
-func (c *Communicator) onAsk(rank int, seq uint64) {
+func (c *Communicator) onAsk(rank int, inquiry uint64) {
 	s := callState(c.state.Load())
-	a := answer{Seq: s.seq(), Running: s.running(), About: seq}
-	if seq <= a.Seq {
-		a.Call, a.Known = c.log.load(seq)
-	}
-	data, err := json.Marshal(&a)
+	data, err := json.Marshal(&answer{Seq: s.seq(), Running: s.running(), Calls: c.log.lastTold(s.seq())})
 	if err != nil {
 		return
 	}
-	_ = c.send(rank, bootstrap.Message{Kind: msgAnswer, Seq: seq, Data: data})
+	_ = c.send(rank, bootstrap.Message{Kind: msgAnswer, Seq: inquiry, Data: data})
 }
 
 func (c *Communicator) onAnswer(rank int, m bootstrap.Message) {
@@ -78,21 +76,33 @@ func (c *Communicator) onAnswer(rank int, m bootstrap.Message) {
 	}
 	q := &c.asks
 	q.mu.Lock()
-	if q.answers != nil && q.answers[rank] == nil {
+	if q.answers != nil && m.Seq == q.number && q.answers[rank] == nil {
 		q.answers[rank] = a
 		if q.open--; q.open == 0 {
 			close(q.all)
 		}
 	}
 	q.mu.Unlock()
-	// The peer may be in another call than this rank, and neither would ever end.
-	s := callState(c.state.Load())
-	if !a.Known || a.About != s.seq() || !s.running() {
-		return
+	// The peer may have made another call than this rank, and the one that runs
+	// never end.
+	if s := callState(c.state.Load()); s.running() {
+		if e := c.compare(rank, a.Calls, s.seq()); e != nil {
+			c.abort(e)
+		}
 	}
-	if ours, ok := c.log.load(s.seq()); ok && !ours.agrees(a.Call) {
-		c.abort(c.mismatch(rank, a.Call.numbered(a.About), ours, s.seq()))
+}
+
+// compare returns what is wrong if a peer made other calls than this rank, which
+// made last so far. It is the first of them.
+func (c *Communicator) compare(peer int, theirs map[uint64]toldCall, last uint64) *AbortError {
+	for seq := c.log.first(last); seq <= last; seq++ {
+		ours, ok := c.log.told(seq)
+		if other, told := theirs[seq]; ok && told && !ours.agrees(other.Call) {
+			a, b := describe(other, ours, seq)
+			return c.mismatch(peer, a, b, ours.Call, seq)
+		}
 	}
+	return nil
 }
 
 // onStall is called when a call of this rank waits for a peer for long: it
@@ -100,13 +110,13 @@ func (c *Communicator) onAnswer(rank int, m bootstrap.Message) {
 func (c *Communicator) onStall(peer int) {
 	seq := callState(c.state.Load()).seq()
 	if seq == c.asked || seq == 0 {
-		_ = c.ask(peer, seq)
+		_ = c.ask(peer, 0)
 		return
 	}
 	c.asked = seq
 	for r := range c.members {
 		if r != c.rank {
-			_ = c.ask(r, seq)
+			_ = c.ask(r, 0)
 		}
 	}
 }

@@ -119,7 +119,14 @@ func (c Call) arguments() string {
 	case c.Collective == OpRecv:
 		s += " from " + wild(c.Root) + " tag " + wild(c.Tag)
 	case c.Collective == OpGroup:
-		return fmt.Sprintf(" of %d calls, digest %08x", c.Count, c.Digest)
+		if c.Digest == 0 {
+			return "" // not known yet
+		}
+		s = fmt.Sprintf(" of %d calls, digest %08x", c.Count, c.Digest)
+		if c.Digest&digestSettled != 0 {
+			s += ", order known"
+		}
+		return s
 	}
 	switch {
 	case c.Type != kernels.TypeInvalid:
@@ -169,6 +176,31 @@ func (s callState) running() bool { return s&1 != 0 }
 // engine is this goroutine's. An error means that the call did not begin and End
 // must not be called. Calls that [Communicator.Start] was given before go first.
 func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, error) {
+	return c.inTurn(ctx, call, nil)
+}
+
+// BeginStarted is Begin for a [Job] that runs.
+func (c *Communicator) BeginStarted(ctx context.Context, call Call) (*progress.Engine, error) {
+	if err := c.checkBegin(ctx, call); err != nil {
+		return nil, err
+	}
+	return c.begin(ctx, call, nil)
+}
+
+// BeginGroup is Begin for a Group, and BeginStartedGroup is BeginStarted.
+func (c *Communicator) BeginGroup(ctx context.Context, m *Members) (*progress.Engine, error) {
+	return c.inTurn(ctx, m.calls[0], m)
+}
+
+func (c *Communicator) BeginStartedGroup(ctx context.Context, m *Members) (*progress.Engine, error) {
+	if err := c.checkBegin(ctx, m.calls[0]); err != nil {
+		return nil, err
+	}
+	return c.begin(ctx, m.calls[0], m)
+}
+
+// inTurn begins a call after those that were started before.
+func (c *Communicator) inTurn(ctx context.Context, call Call, members *Members) (*progress.Engine, error) {
 	if err := c.checkBegin(ctx, call); err != nil {
 		return nil, err
 	}
@@ -177,15 +209,7 @@ func (c *Communicator) Begin(ctx context.Context, call Call) (*progress.Engine, 
 			return nil, c.gaveUpTurn(call, err)
 		}
 	}
-	return c.begin(ctx, call)
-}
-
-// BeginStarted is Begin for a [Job] that runs.
-func (c *Communicator) BeginStarted(ctx context.Context, call Call) (*progress.Engine, error) {
-	if err := c.checkBegin(ctx, call); err != nil {
-		return nil, err
-	}
-	return c.begin(ctx, call)
+	return c.begin(ctx, call, members)
 }
 
 func (c *Communicator) checkBegin(ctx context.Context, call Call) error {
@@ -198,7 +222,7 @@ func (c *Communicator) checkBegin(ctx context.Context, call Call) error {
 	return nil
 }
 
-func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, error) {
+func (c *Communicator) begin(ctx context.Context, call Call, members *Members) (*progress.Engine, error) {
 	s := callState(c.state.Load())
 	if s.running() || !c.state.CompareAndSwap(uint64(s), uint64(s+2|1)) {
 		return nil, c.refuse(call, ErrConcurrent)
@@ -206,6 +230,7 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 	// Only now: Close stops first and looks for a running call then, so that one of
 	// the two sees the other, and no call begins on memory that is given back.
 	if err := c.stop.Err(); err != nil {
+		c.told.Store(true)
 		c.state.Store(uint64(s))
 		if c.leavers.Load() {
 			c.endLeave()
@@ -213,10 +238,16 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 		return nil, c.refuse(call, err)
 	}
 	seq := (s + 2).seq()
+	if members != nil {
+		call = members.Call() // only now: the call before may have settled it
+		c.log[seq%uint64(len(c.log))].members.Store(members)
+	}
 	words := call.pack(seq)
 	c.log.store(seq, words)
+	c.history = extend(c.history, call.signature(words))
 	if c.leavers.Load() {
 		if err := c.refuseLeft(seq); err != nil {
+			c.told.Store(true)
 			c.state.Store(uint64(s + 2))
 			c.endLeave()
 			return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: err}
@@ -227,7 +258,7 @@ func (c *Communicator) begin(ctx context.Context, call Call) (*progress.Engine, 
 		// The others are in the call or will be, and wait for this rank.
 		return nil, c.End(&progress.WaitError{Peer: c.rank, Err: err})
 	}
-	c.engine.Begin(ctx, c.timeout, seq, call.signature(words))
+	c.engine.Begin(ctx, c.timeout, seq, c.history)
 	return c.engine, nil
 }
 
@@ -255,6 +286,7 @@ func (c *Communicator) End(err error) error {
 // communicator.
 func (c *Communicator) fail(seq uint64, err error) error {
 	c.failed.Store(true)
+	c.told.Store(true)
 	call, _ := c.log.load(seq)
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError

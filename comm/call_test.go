@@ -71,6 +71,19 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
+// TestHistory: a call that differs is seen in all histories after it.
+func TestHistory(t *testing.T) {
+	a, b := uint32(0), uint32(0)
+	require.NotEqual(t, extend(extend(0, 1), 2), extend(extend(0, 2), 1))
+	for i := range uint32(100_000) {
+		if i == 10 {
+			a, b = extend(a, 77), extend(b, 78)
+		}
+		a, b = extend(a, i%5), extend(b, i%5)
+		require.Equal(t, i < 10, a == b)
+	}
+}
+
 func TestCallText(t *testing.T) {
 	for _, tt := range []struct {
 		call Call

@@ -66,8 +66,22 @@ func (c Call) signature(p packedCall) uint32 {
 	return uint32(h >> 32)
 }
 
+// extend adds a call's signature to the hash of all before it. Messages carry
+// this, so that ranks which disagreed about calls without messages between them find
+// out by the next one. Each step is a bijection of both: a difference does not vanish
+// by calls that are the same.
+func extend(history, signature uint32) uint32 {
+	h := history*0x9e3779b1 + signature
+	h ^= h >> 15
+	h *= 0x85ebca6b
+	return h ^ h>>13
+}
+
 // callLog remembers the last calls, for the peers that ask. It has one writer.
-type callLog [16]struct{ a, b, c, d atomic.Uint64 }
+type callLog [16]struct {
+	a, b, c, d atomic.Uint64
+	members    atomic.Pointer[Members] // of the last Group in this place
+}
 
 func (l *callLog) store(seq uint64, p packedCall) {
 	r := &l[seq%uint64(len(l))]
@@ -95,13 +109,5 @@ func (l *callLog) load(seq uint64) (Call, bool) {
 	return p.unpack(), true
 }
 
-// lastCalls returns the calls that are remembered, by number.
-func (l *callLog) lastCalls(last uint64) map[uint64]Call {
-	calls := map[uint64]Call{}
-	for seq := last; seq > 0 && last-seq < uint64(len(l)); seq-- {
-		if c, ok := l.load(seq); ok {
-			calls[seq] = c
-		}
-	}
-	return calls
-}
+// first is the first call that may be remembered when last is the last.
+func (l *callLog) first(last uint64) uint64 { return max(last, uint64(len(l))) - uint64(len(l)) + 1 }

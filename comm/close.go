@@ -16,8 +16,9 @@ const leaveTime = 2 * time.Second
 // needs the communicator no more, in any order; Close waits until no rank uses
 // this rank's memory, not until the others close as well. A rank that is in a
 // collective which this rank did not finish, or calls one later, gets
-// [ErrPeerClosed]. If a rank made another call than this one and it was not
-// noticed before, Close may return an [ErrMismatch]. With a stopped process among
+// [ErrPeerClosed]. If ranks made different calls and no call of this rank has said
+// so, as in those that don't wait for others, Close returns the [ErrMismatch], as far
+// as it is known by then. With a stopped process among
 // the ranks it takes two seconds.
 //
 // Closing the communicator that [Init] or [Local] returned closes all that came
@@ -49,6 +50,9 @@ func (c *Communicator) shut() error {
 	for callState(c.state.Load()).running() || c.started.pending.Load() != 0 {
 		time.Sleep(100 * time.Microsecond)
 	}
+	if c.messages != nil {
+		c.messages.close()
+	}
 	calls := callState(c.state.Load()).seq()
 	if c.failed.Load() {
 		calls-- // the last one: what others do in it can't succeed
@@ -65,8 +69,8 @@ func (c *Communicator) shut() error {
 	}
 	c.world.unregister(c)
 	var errs []error
-	if cause == nil {
-		errs = append(errs, c.compareCalls())
+	if !c.told.Load() {
+		errs = append(errs, c.untold(cause))
 	}
 	for _, b := range c.liveBuffers() {
 		errs = append(errs, b.free())
@@ -78,17 +82,33 @@ func (c *Communicator) shut() error {
 	return errors.Join(errs...)
 }
 
+// untold returns that ranks disagreed about calls, if that was found and this
+// rank's calls have not said so. Where ranks may run ahead none of them need have
+// waited for it. cause is why the communicator ended, nil if by Close.
+func (c *Communicator) untold(cause error) error {
+	if cause == nil {
+		if err := c.compareCalls(); err != nil {
+			return err
+		}
+	}
+	e := c.disagreement.Load()
+	if e == nil {
+		return nil
+	}
+	seq := callState(c.state.Load()).seq()
+	call, _ := c.log.load(seq)
+	return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: e}
+}
+
 // compareCalls finds that a rank, as far as it has told, made another call than
 // this one: a call that does not wait for others can end well on a rank all the same.
 func (c *Communicator) compareCalls() error {
-	last := callState(c.state.Load()).seq()
-	for seq := range c.log.lastCalls(last) {
-		if e := c.disagreed(seq); e != nil {
-			call, _ := c.log.load(seq)
-			return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: e}
-		}
+	e := c.disagreed(callState(c.state.Load()).seq())
+	if e == nil {
+		return nil
 	}
-	return nil
+	call, _ := c.log.load(e.Seq)
+	return &OpError{Call: call, Rank: c.rank, Seq: e.Seq, Err: e}
 }
 
 // leaveJob closes the control channel. A healthy job ends together; with a rank

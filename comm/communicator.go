@@ -27,21 +27,27 @@ type Communicator struct {
 	aborting sync.Mutex // held while this rank ends the communicator
 
 	started startedCalls
-	state   atomic.Uint64   // callState
-	ctx     context.Context // of the running call
-	log     callLog
-	xchg    exchanges
-	asks    questions
-	asked   uint64 // last call about which all ranks were asked
+	// messages are those between two ranks; nil while the communicator is made.
+	messages *messages
+	state    atomic.Uint64   // callState
+	ctx      context.Context // of the running call
+	log      callLog
+	history  uint32 // of the signatures of all calls up to the running one
+	xchg     exchanges
+	asks     questions
+	asked    uint64 // last call about which all ranks were asked
 	// leavers says that some rank has closed the communicator, or waits to.
 	leavers atomic.Bool
 	leave   leaveState
 
-	failed  atomic.Bool // the last call failed
-	silent  bool        // a rank did not answer when this one left
-	closing sync.Once
-	mu      sync.Mutex
-	buffers map[freer]struct{} // not yet freed
+	failed atomic.Bool // the last call failed
+	told   atomic.Bool // a call has returned why the communicator does not go on
+	// disagreement is the first that ranks found, even if stop was set before.
+	disagreement atomic.Pointer[AbortError]
+	silent       bool // a rank did not answer when this one left
+	closing      sync.Once
+	mu           sync.Mutex
+	buffers      map[freer]struct{} // not yet freed
 }
 
 // freer is an allocation that Close frees.

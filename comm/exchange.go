@@ -32,7 +32,7 @@ type round struct {
 }
 
 // exchangeHeader is the length of what stands before the data of a message:
-// number and signature of the call that it belongs to.
+// number and history of the call that it belongs to.
 const exchangeHeader = 12
 
 func (x *exchanges) round(number uint64, ranks int) *round {
@@ -87,10 +87,7 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 	var seq uint64
 	var sig uint32
 	if s := callState(c.state.Load()); s.running() {
-		seq = s.seq()
-		if call, ok := c.log.load(seq); ok {
-			sig = call.signature(call.pack(seq))
-		}
+		seq, sig = s.seq(), c.history
 	}
 	own := m
 	m.Data = make([]byte, exchangeHeader, exchangeHeader+len(m.Data))
@@ -140,12 +137,17 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 	return r.parts, nil
 }
 
+// mailEvery is how often a rank that waits in an exchange looks for messages.
+const mailEvery = 5 * time.Millisecond
+
 // await waits until all parts of a round are there.
 func (c *Communicator) await(ctx context.Context, r *round) error {
 	timeout := time.NewTimer(c.timeout)
 	defer timeout.Stop()
 	stall := time.NewTicker(progress.StallAfter)
 	defer stall.Stop()
+	mail := time.NewTicker(mailEvery)
+	defer mail.Stop()
 	missing := func() int {
 		c.xchg.mu.Lock()
 		defer c.xchg.mu.Unlock()
@@ -173,6 +175,10 @@ func (c *Communicator) await(ctx context.Context, r *round) error {
 			return &progress.WaitError{Peer: missing(), Err: fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)}
 		case <-stall.C:
 			c.onStall(missing())
+		case <-mail.C:
+			if c.messages != nil {
+				c.messages.idle() // a peer may be held up by a message to this rank
+			}
 		}
 	}
 }

@@ -136,6 +136,9 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	c.passOn(c.stop.Err())
 	w.unregister(c)
 	c.xchg.drop()
+	if c.messages != nil {
+		c.messages.close()
+	}
 	if c.engine != nil {
 		err = errors.Join(err, c.engine.Close())
 	}

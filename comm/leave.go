@@ -17,11 +17,11 @@ import (
 // learns that it can't succeed.
 type leaveState struct {
 	mu     sync.Mutex
-	after  map[int]uint64          // ranks that have closed, and their number of calls
-	calls  map[int]map[uint64]Call // the last calls of those that have told, by number
-	owed   []int                   // ranks to tell once no call is running
-	waits  map[int]bool            // ranks whose answer this rank's Close waits for
-	allOut chan struct{}           // closed when waits is empty; nil before Close
+	after  map[int]uint64              // ranks that have closed, and their number of calls
+	calls  map[int]map[uint64]toldCall // the last calls of those that have told, by number
+	owed   []int                       // ranks to tell once no call is running
+	waits  map[int]bool                // ranks whose answer this rank's Close waits for
+	allOut chan struct{}               // closed when waits is empty; nil before Close
 }
 
 func (c *Communicator) hasLeft(rank int) bool {
@@ -33,7 +33,7 @@ func (c *Communicator) hasLeft(rank int) bool {
 
 // encodeCalls packs the last calls of this rank for those it leaves.
 func (c *Communicator) encodeCalls() []byte {
-	data, err := json.Marshal(c.log.lastCalls(callState(c.state.Load()).seq()))
+	data, err := json.Marshal(c.log.lastTold(callState(c.state.Load()).seq()))
 	if err != nil { // numbers always marshal
 		return nil
 	}
@@ -42,7 +42,7 @@ func (c *Communicator) encodeCalls() []byte {
 
 // heardCalls takes the last calls of a peer.
 func (c *Communicator) heardCalls(rank int, data []byte) {
-	var calls map[uint64]Call
+	var calls map[uint64]toldCall
 	if len(data) == 0 {
 		return
 	}
@@ -53,23 +53,25 @@ func (c *Communicator) heardCalls(rank int, data []byte) {
 	c.leave.mu.Lock()
 	defer c.leave.mu.Unlock()
 	if c.leave.calls == nil {
-		c.leave.calls = map[int]map[uint64]Call{}
+		c.leave.calls = map[int]map[uint64]toldCall{}
 	}
 	c.leave.calls[rank] = calls
 }
 
-// disagreed returns what is wrong with call seq if a rank that has left made
-// another call of that number: it is too late to find that by its messages.
-func (c *Communicator) disagreed(seq uint64) *AbortError {
-	ours, ok := c.log.load(seq)
-	if !ok {
-		return nil
-	}
+// lastWords returns the last calls of a rank, if it has told them because it or
+// this one leaves.
+func (c *Communicator) lastWords(rank int) map[uint64]toldCall {
 	c.leave.mu.Lock()
 	defer c.leave.mu.Unlock()
+	return c.leave.calls[rank]
+}
+
+// disagreed returns what is wrong if a rank that has left made other calls than
+// this one up to call last: it is too late to find that by its messages.
+func (c *Communicator) disagreed(last uint64) *AbortError {
 	for r := range c.members {
-		if theirs, ok := c.leave.calls[r][seq]; ok && !theirs.agrees(ours) {
-			return c.mismatch(r, theirs.numbered(seq), ours, seq)
+		if e := c.compare(r, c.lastWords(r), last); e != nil {
+			return e
 		}
 	}
 	return nil
@@ -79,6 +81,9 @@ func (c *Communicator) disagreed(seq uint64) *AbortError {
 // of which data has the last.
 func (c *Communicator) onLeave(rank int, calls uint64, data []byte) {
 	c.heardCalls(rank, data)
+	if c.messages != nil {
+		c.messages.gone(rank) // before it is told that this rank does not need it
+	}
 	l := &c.leave
 	l.mu.Lock()
 	if l.after == nil {

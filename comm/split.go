@@ -108,5 +108,8 @@ func (c *Communicator) connect(ctx context.Context) error {
 		Exchange:  c.exchangeExports,
 		OnStall:   c.onStall,
 	})
+	if err == nil {
+		c.messages, err = newMessages(c, c.engine)
+	}
 	return err
 }

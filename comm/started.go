@@ -43,10 +43,22 @@ func (c *Communicator) Start(job Job) {
 
 func (q *startedCalls) work() {
 	for job := q.next(); job != nil; job = q.next() {
-		job.Run()
+		q.run(job)
+	}
+}
+
+// run runs one job. If that ends this goroutine, another one goes on.
+func (q *startedCalls) run(job Job) {
+	returned := false
+	defer func() {
 		q.pending.Add(-1)
 		job.Ended()
-	}
+		if !returned {
+			go q.work()
+		}
+	}()
+	job.Run()
+	returned = true
 }
 
 // next takes the first job from the queue. Without one, the goroutine ends.

@@ -53,7 +53,7 @@ const (
 const (
 	msgExchange uint8 = iota + 1 // part of an all-gather
 	msgAbort                     // the communicator ends
-	msgAsk                       // what do you know of call Seq?
+	msgAsk                       // where are you? Seq is the number of the inquiry, or 0
 	msgAnswer                    // to msgAsk
 	msgLeave                     // the sender has closed the communicator after Seq calls
 	msgLeft                      // to msgLeave: the sender is in no call with you any more

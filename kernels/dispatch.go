@@ -20,7 +20,7 @@ func run(dst []byte, srcs [][]byte, n int, t Type, op Op, divisor int) {
 		copy(view[byte](dst, 0, n*size), view[byte](srcs[0], 0, n*size))
 		return
 	}
-	if op > Avg {
+	if op > Avg { // bits, truth and places: no loops of more than two sources
 		pairwise(dst, srcs, n, t, op)
 		return
 	}

@@ -80,8 +80,8 @@ func ratiosOf(a, b *record.Line) *pair {
 func (c comparison) print(w io.Writer, nameA, nameB string) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# A: %s\n# B: %s\n", nameA, nameB)
-	fmt.Fprintln(b, "#                                                               time (us)                                 peer's time by ours")
-	fmt.Fprintln(b, "#     coll ranks         size      type     op place          A      (%)          B      (%) agree         A     (%)         B     (%) agree")
+	fmt.Fprintln(b, "#                                                                  time (us)                                 peer's time by ours")
+	fmt.Fprintln(b, "#        coll ranks         size      type     op place          A      (%)          B      (%) agree         A     (%)         B     (%) agree")
 	var times, ratios []pair
 	for _, r := range c.rows {
 		k := r.key
@@ -90,7 +90,7 @@ func (c comparison) print(w io.Writer, nameA, nameB string) error {
 			place = "in"
 		}
 		times = append(times, r.times)
-		line := fmt.Sprintf("%10s %5d %12d %9s %6s %5s %s", k.Coll, k.Ranks, k.Bytes, k.Type, k.Op, place, r.times.text(10, 7))
+		line := fmt.Sprintf("%13s %5d %12d %9s %6s %5s %s", k.Coll, k.Ranks, k.Bytes, k.Type, k.Op, place, r.times.text(10, 7))
 		if r.ratios != nil {
 			ratios = append(ratios, *r.ratios)
 			line += "  " + r.ratios.text(8, 6)
@@ -99,7 +99,7 @@ func (c comparison) print(w io.Writer, nameA, nameB string) error {
 		for _, more := range []struct {
 			is   bool
 			text string
-		}{{k.Library != "weft", k.Library}, {k.Memory == "symmetric", k.Memory}, {k.Root >= 0, fmt.Sprint("root ", k.Root)}, {k.Warm, "warm"}} {
+		}{{k.Library != "weft", k.Library}, {k.Memory == "symmetric", k.Memory}, {k.Form != "blocking", k.Form}, {k.Root >= 0, fmt.Sprint("root ", k.Root)}, {k.Warm, "warm"}} {
 			if more.is {
 				line += "  " + more.text
 			}

@@ -34,7 +34,7 @@ func ref(x float64) *float64 { return &x }
 
 // line is one of weft's AllReduce.
 func line(bytes int64, us, spread float64, ratio, ratioSpread *float64) record.Line {
-	return record.Line{Library: "weft", Coll: "allreduce", Memory: "slice", Device: "cpu", Type: "float", Op: "sum", Ranks: 2, Root: -1,
+	return record.Line{Library: "weft", Coll: "allreduce", Memory: "slice", Form: "blocking", Device: "cpu", Type: "float", Op: "sum", Ranks: 2, Root: -1,
 		Bytes: bytes, P50US: us, SpreadPct: spread, Ratio: ratio, RatioSpreadPct: ratioSpread}
 }
 
@@ -71,13 +71,13 @@ func TestCompare(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(&out, a, b))
 	require.Equal(t, "# A: "+a+"\n# B: "+b+`
-#                                                               time (us)                                 peer's time by ours
-#     coll ranks         size      type     op place          A      (%)          B      (%) agree         A     (%)         B     (%) agree
- allreduce     2            8     float    sum   out       1.00     ±5.0       1.20    ±20.0   yes      2.00   ±10.0     2.50   ±15.0   yes
- allreduce     2            8     float    sum    in       1.50    ±10.0       2.00    ±10.0    NO
- allreduce     2            8     float    sum   out       0.50     ±1.0       0.50     ±1.0   yes      2.00    ±1.0     2.00    ±1.0   yes  warm
- allreduce     2           16     float    sum   out       2.00     ±1.0       2.03     ±1.0   yes      0.50    ±1.0     0.60    ±1.0    NO
- allreduce     2           32     float    sum   out       3.00     ±1.0     300.00     ±1.0    NO
+#                                                                  time (us)                                 peer's time by ours
+#        coll ranks         size      type     op place          A      (%)          B      (%) agree         A     (%)         B     (%) agree
+    allreduce     2            8     float    sum   out       1.00     ±5.0       1.20    ±20.0   yes      2.00   ±10.0     2.50   ±15.0   yes
+    allreduce     2            8     float    sum    in       1.50    ±10.0       2.00    ±10.0    NO
+    allreduce     2            8     float    sum   out       0.50     ±1.0       0.50     ±1.0   yes      2.00    ±1.0     2.00    ±1.0   yes  warm
+    allreduce     2           16     float    sum   out       2.00     ±1.0       2.03     ±1.0   yes      0.50    ±1.0     0.60    ±1.0    NO
+    allreduce     2           32     float    sum   out       3.00     ±1.0     300.00     ±1.0    NO
 # 1 rows are only in A, 2 only in B
 # times: 3 of 5 rows agree (half of the spreads are below ±1.0 %, half of the rows differ by less than 18.2 %)
 # ratios: 2 of 3 rows agree (half of the spreads are below ±1.0 %, half of the rows differ by less than 18.2 %)

@@ -20,12 +20,15 @@ import torch.multiprocessing as mp
 
 BATCH_TIME, TRIAL_TIME, TRIALS = 100e-6, 300e-6, 3
 MOST_BATCH, MOST_BATCHES, FEWEST, ALIGN = 2000, 2000, 2, 64
-COLLECTIVES = ["allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier"]
-PER_RANK = ("allgather", "alltoall")
-ROOTED = ("reduce", "broadcast")
-REDUCES = ("allreduce", "reduce")
-# Gloo works in place but for those that bring together or exchange blocks.
-PLACES = {"allgather": [False], "alltoall": [False]}
+# PyTorch has no Scan.
+COLLECTIVES = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather", "alltoall", "gather", "scatter", "barrier"]
+SEND_PER = ("reducescatter", "alltoall", "scatter")
+RECV_PER = ("allgather", "alltoall", "gather")
+PER_RANK = SEND_PER + RECV_PER
+ROOTED = ("reduce", "broadcast", "gather", "scatter")
+REDUCES = ("allreduce", "reduce", "reducescatter")
+# Gloo works in place but where there are blocks.
+PLACES = {coll: [False] for coll in PER_RANK}
 
 
 def size_of(text):
@@ -84,7 +87,7 @@ def environment(args):
         "go": "",
         "mpi": "none",
         "revision": args.revision,
-        "command": f"gloo_perf.py -coll {args.coll} -b {args.b} -e {args.e} -f {args.f:g} -blocks {args.blocks} -budget {args.budget:g} (Python {platform.python_version()})",
+        "command": f"gloo_perf.py -coll {args.coll} -b {args.b} -e {args.e} -f {args.f:g} -w {args.w} -blocks {args.blocks} -budget {args.budget:g} (Python {platform.python_version()})",
     }
 
 
@@ -94,16 +97,20 @@ class Row:
     def __init__(self, coll, count, src, dst):
         self.coll, self.next = coll, 0
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        n_src = count * (self.ranks if coll == "alltoall" else 1)
-        n_dst = count * (self.ranks if coll in PER_RANK else 1)
+        n_src = count * (self.ranks if coll in SEND_PER else 1)
+        n_dst = count * (self.ranks if coll in RECV_PER else 1)
         align = ALIGN // src.element_size()
         stride = max(align, (max(n_src, n_dst) + align - 1) // align * align)
         self.slots = len(src) // stride
         # Views are made beforehand where there are few enough, as a program would keep its tensors.
         self.views = [
             (src[k * stride : k * stride + n_src], dst[k * stride : k * stride + n_dst])
-            for k in range(min(self.slots, 1 << 17))
+            for k in range(min(self.slots, (1 << 17) // (self.ranks if coll in ("gather", "scatter") else 1)))
         ]
+        if coll == "gather":  # PyTorch wants the blocks as a list
+            self.views = [(s, list(d.split(count))) for s, d in self.views]
+        elif coll == "scatter":
+            self.views = [(list(s.split(count)), d) for s, d in self.views]
         self.slots = len(self.views)
 
     def run(self, in_place, calls):
@@ -127,6 +134,14 @@ class Row:
                 dist.all_gather_into_tensor(dst, src)
             elif coll == "alltoall":
                 dist.all_to_all_single(dst, src)
+            elif coll == "reducescatter":
+                dist.reduce_scatter_tensor(dst, src)
+            elif coll == "gather":
+                root = call % ranks
+                dist.gather(src, dst if rank == root else None, root)
+            elif coll == "scatter":
+                root = call % ranks
+                dist.scatter(dst, src if rank == root else None, root)
             else:
                 dist.barrier()
         return time.perf_counter() - begin
@@ -135,8 +150,9 @@ class Row:
         dist.barrier()
         return self.run(in_place, calls)
 
-    def plan(self, in_place, budget, blocks):
-        self.timed(in_place, 5)
+    def plan(self, in_place, args):
+        if args.w > 0:
+            self.timed(in_place, args.w)
         calls = 1
         while True:
             worst = torch.tensor([self.timed(in_place, calls) for _ in range(TRIALS)], dtype=torch.float64)
@@ -149,14 +165,14 @@ class Row:
         batch = math.ceil(min(BATCH_TIME / each, MOST_BATCH))
         if self.coll in ROOTED:
             batch = (batch + self.ranks - 1) // self.ranks * self.ranks
-        return batch, int(min(max(budget / blocks / (each * batch), FEWEST), MOST_BATCHES))
+        return batch, int(min(max(args.budget / args.blocks / (each * batch), FEWEST), MOST_BATCHES))
 
 
 def measure(coll, count, src, dst, args, env, out):
     dst.copy_(src)
     row = Row(coll, count, src, dst)
     places = PLACES.get(coll, [True] if coll in ("broadcast", "barrier") else [False, True])
-    plans = {p: row.plan(p, args.budget, args.blocks) for p in places}
+    plans = {p: row.plan(p, args) for p in places}
     samples = {p: [] for p in places}
     for b in range(args.blocks):
         for p in places if b % 2 == 0 else places[::-1]:
@@ -177,7 +193,7 @@ def measure(coll, count, src, dst, args, env, out):
         algbw = size / mid / 1e9
         line = {
             "library": f"Gloo (PyTorch {torch.__version__})", "coll": coll, "algo": "library", "transport": "tcp",
-            "memory": "slice", "device": "cpu", "ranks": row.ranks, "bytes": size, "count": count, "type": args.t,
+            "memory": "slice", "form": "blocking", "device": "cpu", "ranks": row.ranks, "bytes": size, "count": count, "type": args.t,
             "op": "sum" if coll in REDUCES else "none", "root": -1, "inplace": p,
             "time_us": mid * 1e6, "p50_us": mid * 1e6, "p99_us": ordered[max(math.ceil(0.99 * len(ordered)) - 1, 0)] * 1e6,
             "algbw_gbs": algbw, "busbw_gbs": algbw * factor if row.ranks > 1 and coll != "barrier" else None,
@@ -187,7 +203,7 @@ def measure(coll, count, src, dst, args, env, out):
         }
         out.write(json.dumps(line) + "\n")
         out.flush()
-        print(f"{coll:>10} {size:>10} {'in' if p else 'out':>4} {mid * 1e6:>12.2f} us  ±{spread * 100:.2f}%", flush=True)
+        print(f"{coll:>13} {size:>10} {'in' if p else 'out':>4} {mid * 1e6:>12.2f} us  ±{spread * 100:.2f}%", flush=True)
 
 
 def rank_main(rank, args, store):
@@ -231,6 +247,7 @@ def main():
     p.add_argument("-e", type=size_of, default=16 << 20)
     p.add_argument("-f", type=float, default=2)
     p.add_argument("-t", "-d", default="float")
+    p.add_argument("-w", type=int, default=5)
     p.add_argument("-budget", type=seconds_of, default=0.1)
     p.add_argument("-blocks", type=int, default=5)
     p.add_argument("-json", default="gloo.jsonl")

@@ -28,7 +28,19 @@
 #define FEWEST 2
 #define ALIGN 64
 
-static const char *coll_names[] = {"allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier"};
+/* In the order of loop.h. */
+static const struct {
+	const char *name;
+	int reduces, rooted, send_per, recv_per; /* see collective.go */
+} colls[] = {
+	{"allreduce", 1, 0, 0, 0}, {"reduce", 1, 1, 0, 0},  {"broadcast", 0, 1, 0, 0}, {"reducescatter", 1, 0, 1, 0}, {"allgather", 0, 0, 0, 1},
+	{"alltoall", 0, 0, 1, 1},  {"gather", 0, 1, 0, 1},  {"scatter", 0, 1, 1, 0},   {"scan", 1, 0, 0, 0},          {"barrier", 0, 0, 0, 0},
+};
+#define COLLS (int)(sizeof colls / sizeof colls[0])
+
+/* Whether the size is that of the blocks of all ranks. */
+static int in_blocks(int coll) { return colls[coll].send_per || colls[coll].recv_per; }
+
 static int rank, ranks;
 static FILE *json;
 
@@ -252,8 +264,7 @@ static void block(struct lane *l, int b)
 
 static void report(struct lane *l, const char *version, const char *env, long bytes, long count)
 {
-	int n = l->batches * blocks, b, p99, coll = l->loop.coll, recv_per = coll == WEFT_ALLGATHER || coll == WEFT_ALLTOALL;
-	int reduces = coll == WEFT_ALLREDUCE || coll == WEFT_REDUCE;
+	int n = l->batches * blocks, b, p99, coll = l->loop.coll, reduces = colls[coll].reduces;
 	double *worst = malloc(sizeof(double) * n), median, mean = 0, lowest = 1e30, highest = 0, spread, bus;
 	must(MPI_Reduce(l->samples, worst, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
 	if (rank == 0) {
@@ -270,20 +281,20 @@ static void report(struct lane *l, const char *version, const char *env, long by
 		spread = quantile(worst, n, 0.75) - quantile(worst, n, 0.25);
 		spread = (highest - lowest > spread ? highest - lowest : spread) / 2 / median;
 		p99 = (99 * n + 99) / 100 - 1;
-		bus = coll == WEFT_ALLREDUCE ? 2.0 * (ranks - 1) / ranks : recv_per ? (ranks - 1.0) / ranks : 1;
+		bus = coll == WEFT_ALLREDUCE ? 2.0 * (ranks - 1) / ranks : in_blocks(coll) ? (ranks - 1.0) / ranks : 1;
 		printf("%12ld  %12ld  %8s  %6s  %5s  %10.2f us  +-%.2f%%  (%d batches of %d)\n", bytes, count, type, reduces ? op : "none",
 		       l->loop.in_place ? "in" : "out", median * 1e6, spread * 100, n, l->batch);
 		fflush(stdout);
 		if (json) {
 			fprintf(json, "{\"library\":");
 			quoted(json, *label ? label : version);
-			fprintf(json, ",\"coll\":\"%s\",\"algo\":\"library\",\"transport\":\"mpi\",\"memory\":\"slice\",\"device\":\"cpu\",\"ranks\":%d",
-				coll_names[coll], ranks);
+			fprintf(json, ",\"coll\":\"%s\",\"algo\":\"library\",\"transport\":\"mpi\",\"memory\":\"slice\",\"form\":\"blocking\",\"device\":\"cpu\",\"ranks\":%d",
+				colls[coll].name, ranks);
 			fprintf(json, ",\"bytes\":%ld,\"count\":%ld,\"type\":\"%s\",\"op\":\"%s\",\"root\":-1,\"inplace\":%s", bytes, count, type,
 				reduces ? op : "none", l->loop.in_place ? "true" : "false");
 			fprintf(json, ",\"time_us\":%.6g,\"p50_us\":%.6g,\"p99_us\":%.6g,\"algbw_gbs\":%.6g,\"busbw_gbs\":", median * 1e6,
 				median * 1e6, worst[p99] * 1e6, bytes / median / 1e9);
-			if (ranks > 1 && coll != WEFT_BARRIER)
+			if (ranks > 1 && coll != WEFT_BARRIER && coll != WEFT_SCAN)
 				fprintf(json, "%.6g", bytes / median / 1e9 * bus);
 			else
 				fprintf(json, "null");
@@ -302,8 +313,7 @@ static long round_up(long n, long to_) { return (n + to_ - 1) / to_ * to_; }
 static void row(int coll, long count, char *src, char *dst, long region, const char *version, const char *env)
 {
 	int elem = type_size(type), one_sided = coll == WEFT_BROADCAST || coll == WEFT_BARRIER, lanes = 0, b, i;
-	int recv_per = coll == WEFT_ALLGATHER || coll == WEFT_ALLTOALL;
-	long src_bytes = count * elem * (coll == WEFT_ALLTOALL ? ranks : 1), dst_bytes = count * elem * (recv_per ? ranks : 1);
+	long src_bytes = count * elem * (colls[coll].send_per ? ranks : 1), dst_bytes = count * elem * (colls[coll].recv_per ? ranks : 1);
 	struct lane lane[2];
 	memcpy(dst, src, region);
 	next = 0;
@@ -320,28 +330,30 @@ static void row(int coll, long count, char *src, char *dst, long region, const c
 		l->loop.elem = elem;
 		l->loop.src_stride = round_up(src_bytes ? src_bytes : 1, ALIGN);
 		l->loop.dst_stride = round_up(dst_bytes ? dst_bytes : 1, ALIGN);
+		if (i && l->loop.dst_stride < l->loop.src_stride)
+			l->loop.dst_stride = l->loop.src_stride;
 		l->loop.slots = region / (long)(l->loop.src_stride > l->loop.dst_stride ? l->loop.src_stride : l->loop.dst_stride);
 		l->src = src;
 		l->dst = dst;
 	}
 	for (i = 0; i < lanes; i++)
-		plan(&lane[i], coll == WEFT_REDUCE || coll == WEFT_BROADCAST);
+		plan(&lane[i], colls[coll].rooted);
 	for (b = 0; b < blocks; b++)
 		for (i = 0; i < lanes; i++)
 			block(&lane[b % 2 ? lanes - 1 - i : i], b);
 	for (i = 0; i < lanes; i++) {
-		report(&lane[i], version, env, count * elem * (recv_per ? ranks : 1), count);
+		report(&lane[i], version, env, count * elem * (in_blocks(coll) ? ranks : 1), count);
 		free(lane[i].samples);
 	}
 }
 
 static void collective(int coll, const char *version, const char *env)
 {
-	int elem = type_size(type), recv_per = coll == WEFT_ALLGATHER || coll == WEFT_ALLTOALL;
-	long region = 2 * cache_size() / ranks, slot = round_up(recv_per ? to + ranks * elem : to, ALIGN), size, count, last = -1, i;
+	int elem = type_size(type), per = in_blocks(coll);
+	long region = 2 * cache_size() / ranks, slot = round_up(per ? to + ranks * elem : to, ALIGN), size, count, last = -1, i;
 	char *src, *dst;
 	if (!weft_loop_supports(coll, 0, type, op))
-		die("MPI has no %s of type %s with operator %s", coll_names[coll], type, op);
+		die("MPI has no %s of type %s with operator %s", colls[coll].name, type, op);
 	if (region < 2 * slot)
 		region = 2 * slot;
 	if (posix_memalign((void **)&src, 4096, region) || posix_memalign((void **)&dst, 4096, region))
@@ -357,9 +369,9 @@ static void collective(int coll, const char *version, const char *env)
 			memset(src + i * elem, 0, elem), src[i * elem] = x;
 	}
 	if (rank == 0)
-		printf("# %s: %s, %d ranks%s%s\n", *label ? label : version, coll_names[coll], ranks, *note ? ", " : "", note);
+		printf("# %s: %s, %d ranks%s%s\n", *label ? label : version, colls[coll].name, ranks, *note ? ", " : "", note);
 	for (size = from; size <= to; size = (long)(size * factor + 0.5)) {
-		count = coll == WEFT_BARRIER ? 0 : size / elem / (recv_per ? ranks : 1);
+		count = coll == WEFT_BARRIER ? 0 : size / elem / (per ? ranks : 1);
 		if (count < 1 && coll != WEFT_BARRIER)
 			count = 1;
 		if (count == last)
@@ -413,8 +425,8 @@ int main(int argc, char **argv)
 	if (rank == 0 && *path && !(json = fopen(path, "w")))
 		die("%s can't be written", path);
 	env = environment(argc, argv, version);
-	for (i = 0; i < 6; i++)
-		if (strcmp(coll_flag, "all") == 0 || strcmp(coll_flag, coll_names[i]) == 0)
+	for (i = 0; i < COLLS; i++)
+		if (strcmp(coll_flag, "all") == 0 || strcmp(coll_flag, colls[i].name) == 0)
 			collective(i, version, env), n = -1;
 	if (n != -1)
 		die("collective %s", coll_flag);

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,27 @@ func TestMain(m *testing.M) { harnesstest.Main(m, "perf", "") }
 
 func TestRuns(t *testing.T) {
 	harnesstest.Runs(t, "perf", "", "-coll all -t float,half,int8 -o sum,avg")
+}
+
+// TestForms: every form, with buffers that rotate, says what it is.
+func TestForms(t *testing.T) {
+	for _, form := range []string{"persistent", "started"} {
+		t.Run(form, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "out.jsonl")
+			args := harnesstest.Args("-n 10 -b 8 -e 40K -f 5000 -coll all -form " + form + " -json " + file)
+			j := ranktest.Start(t, 3, "perf", args)
+			j.Succeed(t, 2*time.Minute)
+			require.Equal(t, 10, strings.Count(j.Ranks[0].Output(), "# form: "+form+", memory: slice"), j.Ranks[0].Output())
+			lines, err := record.ReadFile(file)
+			require.NoError(t, err)
+			require.Len(t, lines, 8*2*2+2+1, "two sizes; Broadcast and Barrier in place only")
+			for _, l := range lines {
+				require.Equal(t, form, l.Form)
+				require.NotNil(t, l.Wrong)
+				require.Zero(t, *l.Wrong, "%+v", l)
+			}
+		})
+	}
 }
 
 // TestMemory: symmetric memory, buffers that rotate, and a peer from a file.

@@ -85,7 +85,7 @@ func draw(dir string, charts []*chart) error {
 		}
 	}
 	for _, n := range ranks {
-		columns := (len(overview[n]) + 1) / 2
+		columns := int(math.Ceil(math.Sqrt(float64(len(overview[n])))))
 		if err := save(dir, fmt.Sprintf("overview-%dranks", n), overview[n], style, columns); err != nil {
 			return err
 		}

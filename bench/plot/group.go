@@ -36,7 +36,7 @@ type point struct {
 }
 
 // order is that of the collectives in what is made.
-var order = []string{"allreduce", "broadcast", "alltoall", "reduce", "allgather", "barrier"}
+var order = []string{"allreduce", "broadcast", "alltoall", "reduce", "allgather", "reducescatter", "gather", "scatter", "scan", "barrier"}
 
 // group puts lines in charts: times out of place, or in place where there is
 // nothing else. A peer that was measured along is a series of its own; of
@@ -129,6 +129,9 @@ func seriesName(l *record.Line) string {
 	}
 	if program, _, _ := strings.Cut(l.Env.Command, " "); program == "ring" || program == "tree" {
 		name += ", " + program
+	}
+	if l.Form != "blocking" {
+		name += ", " + l.Form
 	}
 	if l.Warm {
 		name += ", warm"

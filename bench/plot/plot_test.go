@@ -51,7 +51,7 @@ func TestPictures(t *testing.T) {
 // only of the series which it was found with.
 func TestRatios(t *testing.T) {
 	peer, ratio := 30.0, 2.5
-	l := record.Line{Library: "weft", Coll: "allreduce", Ranks: 2, Bytes: 8, Type: "float", P50US: 10, Peer: "Some MPI", PeerP50US: &peer, Ratio: &ratio}
+	l := record.Line{Library: "weft", Coll: "allreduce", Form: "blocking", Ranks: 2, Bytes: 8, Type: "float", P50US: 10, Peer: "Some MPI", PeerP50US: &peer, Ratio: &ratio}
 	lines := []record.Line{l}
 	require.Contains(t, markdown(group(lines), lines), "| 10.0 ± 0 % | 30.0 ± 0 % (2.50) |")
 	lines[0].Memory = "symmetric"
@@ -63,7 +63,7 @@ func TestRatios(t *testing.T) {
 }
 
 func TestLeastSpreadCounts(t *testing.T) {
-	l := record.Line{Library: "weft", Coll: "allreduce", Ranks: 2, Bytes: 8, Type: "float", P50US: 5, SpreadPct: 90}
+	l := record.Line{Library: "weft", Coll: "allreduce", Form: "blocking", Ranks: 2, Bytes: 8, Type: "float", P50US: 5, SpreadPct: 90}
 	quiet := l
 	quiet.P50US, quiet.SpreadPct = 1, 2
 	charts := group([]record.Line{l, quiet, l})

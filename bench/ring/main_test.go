@@ -9,5 +9,5 @@ import (
 func TestMain(m *testing.M) { harnesstest.Main(m, "ring", "ring") }
 
 func TestRuns(t *testing.T) {
-	harnesstest.Runs(t, "ring", "ring", "-coll allreduce,reduce,broadcast")
+	harnesstest.Runs(t, "ring", "ring", "-coll allreduce,reducescatter,allgather")
 }

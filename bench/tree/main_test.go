@@ -9,5 +9,5 @@ import (
 func TestMain(m *testing.M) { harnesstest.Main(m, "tree", "tree") }
 
 func TestRuns(t *testing.T) {
-	harnesstest.Runs(t, "tree", "tree", "-coll allreduce,reduce,broadcast")
+	harnesstest.Runs(t, "tree", "tree", "-coll allreduce,reduce,broadcast,gather,scatter")
 }

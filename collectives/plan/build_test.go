@@ -39,7 +39,7 @@ func TestBuildRefuses(t *testing.T) {
 	require.Equal(t, `plan: reduce has no algorithm "magic"`, err.Error())
 
 	long := good
-	long.Count, long.MessageBytes = 1<<30, 4
+	long.Count, long.MessageBytes = 1<<28, 4
 	_, err = Build("direct", long, 3)
 	require.ErrorAs(t, err, new(*LengthError))
 }
@@ -306,7 +306,11 @@ func TestPairs(t *testing.T) {
 func FuzzBuild(f *testing.F) {
 	f.Add(uint8(1), uint8(2), 5, 100, 4, 0, 64, 4)
 	f.Add(uint8(5), uint8(2), 9, 10, 3, 0, 30, 1)
-	f.Add(uint8(3), uint8(3), 1<<16, 1<<40, 1<<10, 3, 1<<50, 1<<40)
+	f.Add(uint8(6), uint8(1), 11, 5, 4, 7, 64, 2)
+	f.Add(uint8(7), uint8(1), 12, 9, 4, 5, 64, 2)
+	f.Add(uint8(8), uint8(2), 7, 6, 2, 0, 20, 3)
+	f.Add(uint8(10), uint8(2), 9, 20, 8, 0, 40, 2)
+	f.Add(uint8(3), uint8(3), 1<<16, math.MaxInt>>20, 1<<10, 3, math.MaxInt>>10, math.MaxInt>>20)
 	f.Fuzz(func(t *testing.T, collective, algorithm uint8, ranks, count, elem, root, message, cells int) {
 		s := Shape{Collective(collective), ranks, count, elem, root, message, cells}
 		names := Algorithms(s.Collective)

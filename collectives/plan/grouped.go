@@ -32,3 +32,14 @@ func (g grouped) group(blocks []Range, sub int) []Range {
 	from := min(sub*g.each, len(blocks))
 	return blocks[from:min(from+g.each, len(blocks))]
 }
+
+// message is group of blocks from … to−1, of which only those are made.
+func (g grouped) message(from, to, sub int, block func(b int) Range) []Range {
+	from = min(from+sub*g.each, to)
+	to = min(from+g.each, to)
+	list := make([]Range, 0, to-from)
+	for b := from; b < to; b++ {
+		list = append(list, block(b))
+	}
+	return list
+}

@@ -8,7 +8,8 @@ package plan
 // the odd rank of a pair sends.
 //
 // As in the original, and other than in AllReduce, far ranks come first, so that
-// the blocks of a message are next to each other at any time.
+// the blocks of a message are next to each other at any time. Nothing is packed: a
+// message of several blocks is of whole ones.
 
 func reduceScatterHalving() Algorithm {
 	return Algorithm{
@@ -19,39 +20,32 @@ func reduceScatterHalving() Algorithm {
 			s, f := w.shape, foldOf(w.shape.Ranks)
 			partner, me := f.partner(w.rank), f.actor(w.rank)
 			rounds := halvingRounds(s)
-			r := recipe{stages: rounds.total, most: s.message(), extra: s.message()}
-			// The blocks first … last−1 are in Scratch from the first reduction on.
-			first, last := 0, 0
+			r := recipe{stages: rounds.total, most: s.message()}
+			// The blocks base … top−1 are in Scratch from the first reduction on.
+			base, top := 0, 0
 			switch {
 			case me >= 0 && partner >= 0:
-				last = s.Ranks
+				top = s.Ranks
 			case me >= 0:
-				first, last = f.group(me, f.log-1)
+				base, top = f.group(me, f.log-1)
 			}
-			r.scratch = (last - first) * r.cut(s).part(0).len()
+			r.scratch = (top - base) * r.cut(s).part(0).len()
 			r.begin = func(p part) func(int) {
 				sent := func(b int) Range { return p.of(Send, b, s.Count) }
-				acc := func(b int) Range { return w.work(p, (b-first)*p.len(), p.len()) }
+				acc := func(b int) Range { return w.work(p, (b-base)*p.len(), p.len()) }
 				result := func(b int) Range {
 					if b == w.rank {
 						return p.in(Recv)
 					}
 					return acc(b)
 				}
-				blocks := func(from, to, sub int, at func(b int) Range) []Range {
-					var list []Range
-					for b := from; b < to; b++ {
-						list = append(list, at(b))
-					}
-					return rounds.group(list, sub)
-				}
 				return func(stage int) {
 					round, sub := rounds.at(stage)
 					switch j := f.log - 1 - (round - f.extra()); {
 					case j == f.log && partner >= 0 && me < 0:
-						w.pack(partner, blocks(0, s.Ranks, sub, sent))
+						w.pack(partner, rounds.message(0, s.Ranks, sub, sent))
 					case j == f.log && partner >= 0:
-						w.reduceBlocks(partner, false, blocks(0, s.Ranks, sub, acc), blocks(0, s.Ranks, sub, sent))
+						w.reduceBlocks(partner, false, rounds.message(0, s.Ranks, sub, acc), rounds.message(0, s.Ranks, sub, sent))
 					case 0 <= j && j < f.log && me >= 0:
 						from, to := acc, acc
 						if j == f.log-1 && partner < 0 {
@@ -63,9 +57,9 @@ func reduceScatterHalving() Algorithm {
 						other := me ^ 1<<j
 						peer := f.rank(other)
 						a, b := f.group(other, j)
-						w.pack(peer, blocks(a, b, sub, from))
+						w.pack(peer, rounds.message(a, b, sub, from))
 						a, b = f.group(me, j)
-						w.reduceBlocks(peer, j == 0, blocks(a, b, sub, to), blocks(a, b, sub, from))
+						w.reduceBlocks(peer, j == 0, rounds.message(a, b, sub, to), rounds.message(a, b, sub, from))
 					case j < 0 && partner >= 0 && me < 0:
 						w.receive(partner, p.in(Recv))
 					case j < 0 && partner >= 0:

@@ -197,7 +197,7 @@ func TestTableString(t *testing.T) {
 	table := &Table{shape: Shape{Collective: Reduce, Ranks: 3}, bands: []Band{{0, "a"}, {4096, "b"}, {3 << 19, "c"}}}
 	require.Equal(t, "reduce, 3 ranks: a < 4 KiB <= b < 1.5 MiB <= c", table.String())
 	require.Equal(t, "a", table.Choose(-1))
-	for n, text := range map[int]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 65520: "64 KiB", 2 << 30: "2 GiB"} {
+	for n, text := range map[int]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 65520: "64 KiB", 3 << 29: "1.5 GiB"} {
 		require.Equal(t, text, FormatBytes(n))
 	}
 }

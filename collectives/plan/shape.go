@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -158,7 +159,8 @@ func (s Shape) check(rank int) error {
 	// So few that Scratch and Multi can be counted as well.
 	const most = uint64(1) << 50
 	each := uint64(s.Ranks) * min(uint64(s.ElemBytes), most)
-	if uint64(s.MessageBytes) > most || uint64(s.ElemBytes) > most || uint64(s.Count) > most/each {
+	if uint64(s.MessageBytes) > most || uint64(s.ElemBytes) > most || uint64(s.Count) > most/each ||
+		s.Count > math.MaxInt/s.Ranks {
 		return bad("too many bytes")
 	}
 	return nil

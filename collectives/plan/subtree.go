@@ -15,7 +15,7 @@ import (
 // first, in Scratch. A Scatter goes down, the rounds in reverse; an inner rank
 // keeps in Scratch what is for others.
 
-const subtrees = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19 (2005) §4.2; the tree of a broadcast"
+const subtrees = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19 (2005) §4.2, the scatter of a long broadcast"
 
 // subtreeRanks is the number of ranks in the subtree whose top is v ranks above
 // the root.
@@ -26,12 +26,11 @@ func subtreeRanks(ranks, v int) int {
 	return min(v&-v, ranks-v)
 }
 
-// A subtree is what the messages on the edge above its top carry: the blocks of
-// ranks from … to−1, counted from one of its ends.
+// A subtree has the ranks that are from … to−1 above another one, which is the
+// parent of its top, rank.
 type subtree struct{ rank, from, to int }
 
-// below is the subtree below a rank on which messages go in a round, if any,
-// counted from that rank.
+// below is the subtree below a rank whose blocks travel in a round, if any.
 func (s Shape) below(t tree, rank, round int) (subtree, bool) {
 	for _, c := range t.children {
 		if c.stage == round {
@@ -54,31 +53,26 @@ func gatherTree() Algorithm {
 				r.scratch = mine * r.cut(s).part(0).len()
 			}
 			r.begin = func(p part) func(int) {
-				// blocks are those of ranks that are from … to−1 above this one.
-				blocks := func(from, to int) []Range {
-					list := make([]Range, 0, to-from)
-					for d := from; d < to; d++ {
-						switch {
-						case t.parent < 0:
-							list = append(list, p.of(Recv, (w.rank+d)%s.Ranks, s.Count))
-						case mine == 1:
-							list = append(list, p.in(Send))
-						default:
-							list = append(list, w.work(p, d*p.len(), p.len()))
-						}
+				// block is that of the rank d above this one.
+				block := func(d int) Range {
+					switch {
+					case t.parent < 0:
+						return p.of(Recv, (w.rank+d)%s.Ranks, s.Count)
+					case mine == 1:
+						return p.in(Send)
 					}
-					return list
+					return w.work(p, d*p.len(), p.len())
 				}
 				return func(stage int) {
-					if own := blocks(0, 1)[0]; stage == 0 && own != p.in(Send) {
-						w.prepare(own, p.in(Send))
+					if stage == 0 && mine > 1 {
+						w.prepare(block(0), p.in(Send))
 					}
 					round, sub := rounds.at(stage)
 					if t.parent >= 0 && round == t.up {
-						w.pack(t.parent, rounds.group(blocks(0, mine), sub))
+						w.pack(t.parent, rounds.message(0, mine, sub, block))
 					}
 					if b, ok := s.below(t, w.rank, round); ok {
-						w.unpack(b.rank, rounds.group(blocks(b.from, b.to), sub))
+						w.unpack(b.rank, rounds.message(b.from, b.to, sub, block))
 					}
 				}
 			}
@@ -105,37 +99,32 @@ func scatterTree() Algorithm {
 			r := recipe{stages: rounds.total, most: s.message()}
 			mine := subtreeRanks(s.Ranks, (w.rank-s.Root+s.Ranks)%s.Ranks)
 			if t.parent < 0 {
-				r.extra = s.message()
+				r.extra = s.message() // for messages of ranks on both sides of the end
 			} else {
 				r.scratch = (mine - 1) * r.cut(s).part(0).len()
 			}
 			r.begin = func(p part) func(int) {
-				// blocks are those of ranks that are from … to−1 above this one.
-				blocks := func(from, to int) []Range {
-					list := make([]Range, 0, to-from)
-					for d := from; d < to; d++ {
-						switch {
-						case t.parent < 0:
-							list = append(list, p.of(Send, (w.rank+d)%s.Ranks, s.Count))
-						case d == 0:
-							list = append(list, p.in(Recv))
-						default:
-							list = append(list, w.work(p, (d-1)*p.len(), p.len()))
-						}
+				// block is that of the rank d above this one.
+				block := func(d int) Range {
+					switch {
+					case t.parent < 0:
+						return p.of(Send, (w.rank+d)%s.Ranks, s.Count)
+					case d == 0:
+						return p.in(Recv)
 					}
-					return list
+					return w.work(p, (d-1)*p.len(), p.len())
 				}
 				return func(stage int) {
 					round, sub := rounds.at(stage)
 					round = t.stages - 1 - round
 					if b, ok := s.below(t, w.rank, round); ok {
-						w.pack(b.rank, rounds.group(blocks(b.from, b.to), sub))
+						w.pack(b.rank, rounds.message(b.from, b.to, sub, block))
 					}
 					if t.parent >= 0 && round == t.up {
-						w.unpack(t.parent, rounds.group(blocks(0, mine), sub))
+						w.unpack(t.parent, rounds.message(0, mine, sub, block))
 					}
 					if t.parent < 0 && stage == 0 {
-						w.copy(p.in(Recv), blocks(0, 1)[0])
+						w.copy(p.in(Recv), block(0))
 					}
 				}
 			}

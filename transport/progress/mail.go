@@ -20,11 +20,9 @@ const (
 )
 
 // Mail is the second set of lanes of an engine, for messages whose time and
-// length their receiver does not know. Nothing of it blocks but [Mail.Wait].
-//
-// TrySend, Poll, Release and Watch are for one goroutine at a time, Begin and
-// Wait for one as well, which may be another. Both may be used while the engine
-// is in a call. Kick is for all.
+// length their receiver does not know. It never blocks. It is for one goroutine at a
+// time, and may be used while the engine is in a call. To wait for news there is
+// [MailWatch].
 type Mail struct {
 	port
 	e     *Engine
@@ -33,9 +31,7 @@ type Mail struct {
 	out []mailOut
 	in  []mailIn
 
-	sleeper waiter
-	words   []word // that Wait waits for
-	kicks   atomic.Uint64
+	kicks atomic.Uint64
 }
 
 // mailOut is the sending end of the mail lane to one peer.
@@ -59,14 +55,12 @@ func newMail(e *Engine) (*Mail, error) {
 		port: port{t: e.t, rank: e.rank, stage: make([]byte, stageBytes), wait: e.newWaiter()},
 		e:    e, lanes: e.layout.mail(),
 		out: make([]mailOut, n), in: make([]mailIn, n),
-		sleeper: e.newWaiter(), words: make([]word, 0, 2*n),
 	}
 	for i := range m.in {
 		m.in[i].targets = make([]uint64, m.lanes.cells)
 	}
 	m.wait.ctx = context.Background()
 	m.wait.timeout = phaseTimeout
-	m.Begin(context.Background(), 0, false)
 	var err error
 	m.phase, err = e.t.NewCompletion(1)
 	return m, err
@@ -175,45 +169,59 @@ func (m *Mail) Release(peer int) error {
 	return nil
 }
 
+// Kick is news for all that wait for some. It is for any goroutine.
+func (m *Mail) Kick() {
+	m.kicks.Add(1)
+	m.wait.bell.Ring()
+}
+
+// A MailWatch is what one goroutine needs to wait for news. Several may wait at
+// once.
+type MailWatch struct {
+	m     *Mail
+	wait  waiter
+	words []word // that Wait waits for
+}
+
+// NewWatch returns a watch. It is for any goroutine.
+func (m *Mail) NewWatch() *MailWatch { return &MailWatch{m: m, wait: m.e.newWaiter()} }
+
 // Begin says how the waits that follow end: with ctx, and after timeout (0:
 // never), counted from the first that is not short. Waits in the background take
 // no processor from others.
-func (m *Mail) Begin(ctx context.Context, timeout time.Duration, background bool) {
-	w := &m.sleeper
-	w.ctx, w.timeout, w.deadline, w.unhurried = ctx, timeout, time.Time{}, background
+func (w *MailWatch) Begin(ctx context.Context, timeout time.Duration, background bool) {
+	w.wait.ctx, w.wait.timeout, w.wait.deadline, w.wait.unhurried = ctx, timeout, time.Time{}, background
 }
 
-// Watch has the next Wait end when there is news since now: when more arrives of
+// Watch has the next Wait end when there is news from now on: when more arrives of
 // some peer's message than its last Poll found, a cell is free again of a peer for
-// which TrySend found none, or someone kicks.
-func (m *Mail) Watch() {
-	words := append(m.words[:0], word{own: &m.kicks, want: m.kicks.Load() + 1})
+// which TrySend found none, or someone kicks. It uses the Mail, which is for one
+// goroutine at a time.
+func (w *MailWatch) Watch() {
+	m := w.m
+	words := append(w.words[:0], word{own: &m.kicks, want: m.kicks.Load() + 1})
 	cells := uint64(m.lanes.cells)
 	for p := range m.in {
 		if p == m.rank {
 			continue
 		}
 		in, out := &m.in[p], &m.out[p]
-		cell := int(in.next % cells)
 		if in.next < in.released+cells {
-			words = append(words, word{offset: m.lanes.counter(p, cell), want: in.seen + 1})
+			words = append(words, word{offset: m.lanes.counter(p, int(in.next%cells)), want: in.seen + 1})
 		}
 		if out.full {
-			words = append(words, word{offset: m.lanes.credit(p), want: out.next - cells + 1})
+			credit := word{offset: m.lanes.credit(p), want: out.next - cells + 1}
+			words = append(words, credit)
+			// It is news once, even if nobody uses the cell.
+			out.full = m.e.mem.Load(credit.offset) < credit.want
 		}
 	}
-	m.words = words
+	w.words = words
 }
 
 // Wait waits for news, see Watch. What ends it otherwise is an error: [WaitError]
-// with the given peer, or that of Stop.
-func (m *Mail) Wait(peer int) error {
-	_, err := m.sleeper.any(m.words, peer)
+// with the given peer, or that of Stop. It does not use the Mail.
+func (w *MailWatch) Wait(peer int) error {
+	_, err := w.wait.any(w.words, peer)
 	return err
-}
-
-// Kick ends a Wait that was watched for before, in another goroutine.
-func (m *Mail) Kick() {
-	m.kicks.Add(1)
-	m.sleeper.bell.Ring()
 }

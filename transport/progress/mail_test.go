@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -36,7 +37,8 @@ func correspond(m *Mail, seed uint64, letters int) error {
 	n, me := m.e.Ranks(), m.e.Rank()
 	rng := rand.New(rand.NewPCG(seed, uint64(me)))
 	sent, received := make([]int, n), make([]int, n)
-	m.Begin(context.Background(), 30*time.Second, rng.IntN(2) == 0)
+	watch := m.NewWatch()
+	watch.Begin(context.Background(), 30*time.Second, rng.IntN(2) == 0)
 	for {
 		done, news := true, false
 		for p := range n {
@@ -89,8 +91,8 @@ func correspond(m *Mail, seed uint64, letters int) error {
 			return nil
 		}
 		if !news {
-			m.Watch()
-			if err := m.Wait(-1); err != nil {
+			watch.Watch()
+			if err := watch.Wait(-1); err != nil {
 				return err
 			}
 		}
@@ -179,6 +181,7 @@ func TestMailPieces(t *testing.T) {
 		}
 	})
 	from, to := es[0].Mail(), es[1].Mail()
+	watch := to.NewWatch()
 	for i := range 300 {
 		head, body := letter(seed, 0, 1, i, from.MailBytes())
 		looks := 0
@@ -187,15 +190,15 @@ func TestMailPieces(t *testing.T) {
 			msg, ok, err := to.Poll(0)
 			require.NoError(t, err)
 			require.False(t, ok, "letter %d after %d looks: %d bytes", i, looks, len(msg))
-			to.Watch()
-			_, ok = to.sleeper.look(to.words)
+			watch.Watch()
+			_, ok = watch.wait.look(watch.words)
 			require.False(t, ok, "letter %d: Poll has seen all there is", i)
 		}
 		ok, err := from.TrySend(1, &head, body)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.GreaterOrEqual(t, looks, 4)
-		_, ok = to.sleeper.look(to.words)
+		_, ok = watch.wait.look(watch.words)
 		require.True(t, ok)
 		msg, ok, err := to.Poll(0)
 		require.NoError(t, err)
@@ -243,8 +246,9 @@ func TestMailFlowControl(t *testing.T) {
 		ok, err := from.TrySend(1, &head, []byte("one more"))
 		require.NoError(t, err)
 		require.False(t, ok)
-		from.Watch()
-		_, news := from.sleeper.look(from.words)
+		watch := from.NewWatch()
+		watch.Watch()
+		_, news := watch.wait.look(watch.words)
 		require.False(t, news)
 		for i := range cells {
 			msg, ok, err := to.Poll(0)
@@ -257,8 +261,13 @@ func TestMailFlowControl(t *testing.T) {
 		require.False(t, ok, "no cell is free, so none has news")
 		require.NoError(t, to.Release(0))
 		require.NoError(t, to.Release(0), "nothing to release")
-		_, news = from.sleeper.look(from.words)
+		_, news = watch.wait.look(watch.words)
 		require.True(t, news)
+		for i, want := range []bool{true, false} { // once, though nobody sends
+			watch.Watch()
+			_, news = watch.wait.look(watch.words)
+			require.Equal(t, want, news, "%d", i)
+		}
 	}
 }
 
@@ -301,8 +310,9 @@ func TestMailWaitEnds(t *testing.T) {
 							return errors.Join(err, other.Release(0))
 						}
 					}
-					m.Begin(ctx, timeout, background)
-					m.Watch()
+					watch := m.NewWatch()
+					watch.Begin(ctx, timeout, background)
+					watch.Watch()
 					var wg sync.WaitGroup
 					wg.Go(func() {
 						time.Sleep(30 * time.Millisecond)
@@ -311,7 +321,7 @@ func TestMailWaitEnds(t *testing.T) {
 						}
 					})
 					start := time.Now()
-					err := m.Wait(2)
+					err := watch.Wait(2)
 					wg.Wait()
 					require.Less(t, time.Since(start), bound)
 					require.GreaterOrEqual(t, time.Since(start), 15*time.Millisecond)
@@ -337,15 +347,19 @@ func TestMailWhileEngineSleeps(t *testing.T) {
 	for _, e := range es {
 		e.Begin(t.Context(), time.Minute, 1, 1)
 	}
-	received, mailed := make(chan error, 1), make(chan error, 1)
+	received, mailed := make(chan error, 1), make(chan error, 2)
 	go func() { _, err := es[0].Recv(1, 5); received <- err }()
-	m := es[0].Mail()
-	m.Watch()
-	go func() { mailed <- m.Wait(1) }()
+	for range 2 { // several may wait for mail
+		watch := es[0].Mail().NewWatch()
+		watch.Begin(t.Context(), time.Minute, false)
+		watch.Watch()
+		go func() { mailed <- watch.Wait(1) }()
+	}
 	time.Sleep(30 * time.Millisecond) // both sleep by now, most likely
 	var head [MailHead]byte
 	_, err := es[1].Mail().TrySend(0, &head, nil)
 	require.NoError(t, err)
+	require.NoError(t, <-mailed)
 	require.NoError(t, <-mailed)
 	require.Empty(t, received)
 	require.NoError(t, es[1].Send(0, []byte("hello")))
@@ -402,7 +416,7 @@ func TestMailNonsense(t *testing.T) {
 		{"no header", 0, MailHead - 1, 32, true},
 		{"empty", 0, 0, 16, true},
 		{"larger than the slot", 0, 1024 - mailTag + 1, 1040, true},
-		{"far too large", 0, 1<<32 - 1, 16, true},
+		{"far too large", 0, math.MaxInt32, 16, true},
 		{"counted twice", 0, MailHead, 64, true},
 		{"counted beyond the slot", 1, MailHead, 1040, true},
 	} {
@@ -473,6 +487,11 @@ func TestMailAllocatesNothing(t *testing.T) {
 		es := open(t, withMail(tiny(2)), nil)
 		body := make([]byte, n)
 		var head [MailHead]byte
+		var watches [2]*MailWatch
+		for i := range es {
+			watches[i] = es[i].Mail().NewWatch()
+			watches[i].Begin(t.Context(), time.Minute, false)
+		}
 		require.Zero(t, testing.AllocsPerRun(200, func() {
 			for i := range es {
 				if ok, err := es[i].Mail().TrySend(1-i, &head, body); err != nil || !ok {
@@ -481,8 +500,8 @@ func TestMailAllocatesNothing(t *testing.T) {
 			}
 			for i := range es {
 				m := es[i].Mail()
-				m.Watch()
-				if m.Wait(-1) != nil {
+				watches[i].Watch()
+				if watches[i].Wait(-1) != nil {
 					t.Fail()
 				}
 				if _, ok, err := m.Poll(1 - i); err != nil || !ok || m.Release(1-i) != nil {
@@ -490,6 +509,6 @@ func TestMailAllocatesNothing(t *testing.T) {
 				}
 			}
 		}), "%d bytes", n)
-		require.Zero(t, es[0].Mail().sleeper.deadline)
+		require.Zero(t, watches[0].wait.deadline)
 	}
 }

@@ -8,7 +8,8 @@ import (
 // calls are what the library calls the collectives.
 var calls = map[kind]comm.Collective{
 	allReduce: comm.OpAllReduce, reduce: comm.OpReduce, broadcast: comm.OpBroadcast,
-	allGather: comm.OpAllGather, allToAll: comm.OpAllToAll, barrier: comm.OpBarrier,
+	reduceScatter: comm.OpReduceScatterBlock, allGather: comm.OpAllGather, allToAll: comm.OpAllToAll,
+	gather: comm.OpGather, scatter: comm.OpScatter, scan: comm.OpScan, barrier: comm.OpBarrier,
 }
 
 // call describes what the library is asked to do.

@@ -45,6 +45,19 @@ func (p *pass) verify(call int64, tamper tamperer) int64 {
 		for r := range p.ranks {
 			wrong += p.make.wrong(dst[int64(r)*block:][:block], r, at)
 		}
+	case reduceScatter:
+		return p.make.wrongReduced(dst, p.ranks, at+int64(p.rank)*p.count)
+	case gather:
+		if p.rank != p.rootOf(call) {
+			return 0
+		}
+		for r := range p.ranks {
+			wrong += p.make.wrong(dst[int64(r)*block:][:block], r, at)
+		}
+	case scatter:
+		return p.make.wrong(dst, p.rootOf(call), at+int64(p.rank)*p.count)
+	case scan:
+		return p.make.wrongReduced(dst, p.rank+1, at)
 	case allToAll:
 		for r := range p.ranks {
 			wrong += p.make.wrong(dst[int64(r)*block:][:block], r, at+int64(p.rank)*p.count)

@@ -31,18 +31,28 @@ func (p *pass) rootOf(call int64) int {
 	return int(call % int64(p.ranks))
 }
 
-// slot returns the source and the destination of a call; in place the source
-// is the destination, or the rank's block of it.
+// in returns the pass out of place or in place.
+func (p pass) in(inPlace bool) *pass {
+	p.inPlace = inPlace
+	if inPlace {
+		p.layout = p.layout.inPlace(p.rank)
+	}
+	return &p
+}
+
+// sources is the memory that sources are in.
+func (p *pass) sources() []byte {
+	if p.inPlace {
+		return p.pool.dst
+	}
+	return p.pool.src
+}
+
+// slot returns the source and the destination of a call.
 func (p *pass) slot(call int64) (src, dst []byte) {
 	k, elem := call%p.slots, int64(p.typ.Size())
-	dst = p.pool.dst[k*p.dstStride*elem:][:p.dst*elem]
-	if !p.inPlace {
-		return p.pool.src[k*p.srcStride*elem:][:p.src*elem], dst
-	}
-	if p.coll.kind == allGather {
-		return dst[int64(p.rank)*p.src*elem:][:p.src*elem], dst
-	}
-	return dst, dst
+	src = p.sources()[(k*p.srcStride+p.srcAt)*elem:][:p.src*elem]
+	return src, p.pool.dst[(k*p.dstStride+p.dstAt)*elem:][:p.dst*elem]
 }
 
 // A contender is a library that is timed.
@@ -53,72 +63,85 @@ type contender interface {
 }
 
 // newWeft returns the contender that is this library.
-func newWeft(c *comm.Communicator, p *pass) contender {
+func newWeft(c *comm.Communicator, p *pass, f form) (contender, error) {
 	switch p.typ {
 	case kernels.TypeInt8:
-		return newTyped[int8](c, p)
+		return newTyped[int8](c, p, f)
 	case kernels.TypeInt16:
-		return newTyped[int16](c, p)
+		return newTyped[int16](c, p, f)
 	case kernels.TypeInt32:
-		return newTyped[int32](c, p)
+		return newTyped[int32](c, p, f)
 	case kernels.TypeInt64:
-		return newTyped[int64](c, p)
+		return newTyped[int64](c, p, f)
 	case kernels.TypeUint8:
-		return newTyped[uint8](c, p)
+		return newTyped[uint8](c, p, f)
 	case kernels.TypeUint16:
-		return newTyped[uint16](c, p)
+		return newTyped[uint16](c, p, f)
 	case kernels.TypeUint32:
-		return newTyped[uint32](c, p)
+		return newTyped[uint32](c, p, f)
 	case kernels.TypeUint64:
-		return newTyped[uint64](c, p)
+		return newTyped[uint64](c, p, f)
 	case kernels.TypeFloat16:
-		return newTyped[kernels.Float16](c, p)
+		return newTyped[kernels.Float16](c, p, f)
 	case kernels.TypeBFloat16:
-		return newTyped[kernels.BFloat16](c, p)
+		return newTyped[kernels.BFloat16](c, p, f)
 	case kernels.TypeFloat64:
-		return newTyped[float64](c, p)
+		return newTyped[float64](c, p, f)
 	}
-	return newTyped[float32](c, p)
+	return newTyped[float32](c, p, f)
 }
 
 // weft calls the library as programs do, with slices of a type.
 type weft[T kernels.Number] struct {
 	c        *comm.Communicator
 	p        *pass
-	src, dst []T
+	form     form
+	src, dst []T // from the first slot's source and destination on
+	// In the persistent form the calls of one period, after which slot and root
+	// come again.
+	set []*collectives.Persistent
 }
 
-func newTyped[T kernels.Number](c *comm.Communicator, p *pass) contender {
-	return &weft[T]{c, p, kernels.Slice[T](p.pool.src), kernels.Slice[T](p.pool.dst)}
+func newTyped[T kernels.Number](c *comm.Communicator, p *pass, f form) (contender, error) {
+	w := &weft[T]{c: c, p: p, form: f, src: kernels.Slice[T](p.sources())[p.srcAt:], dst: kernels.Slice[T](p.pool.dst)[p.dstAt:]}
+	if f != persistent {
+		return w, nil
+	}
+	w.set = make([]*collectives.Persistent, p.period())
+	for i := range w.set {
+		var err error
+		dst, src := w.slices(int64(i) % p.slots)
+		if w.set[i], err = w.setUp(dst, src, p.rootOf(int64(i))); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// slices are the destination and the source of a slot.
+func (w *weft[T]) slices(slot int64) (dst, src []T) {
+	return w.dst[slot*w.p.dstStride:][:w.p.dst], w.src[slot*w.p.srcStride:][:w.p.src]
 }
 
 func (w *weft[T]) run(ctx context.Context, first int64, calls int) (time.Duration, error) {
 	p := w.p
 	slot, root := first%p.slots, p.rootOf(first)
+	at, period := int(first%p.period()), len(w.set)
 	var err error
 	begin := time.Now()
 	for i := 0; i < calls && err == nil; i++ {
-		dst := w.dst[slot*p.dstStride:][:p.dst]
-		src := dst
-		if !p.inPlace {
-			src = w.src[slot*p.srcStride:][:p.src]
-		}
-		switch p.coll.kind {
-		case allReduce:
-			err = collectives.AllReduce(ctx, w.c, dst, src, p.op)
-		case reduce:
-			err = collectives.Reduce(ctx, w.c, dst, src, p.op, root)
-		case broadcast:
-			err = collectives.Broadcast(ctx, w.c, dst, root)
-		case allGather:
-			if p.inPlace {
-				src = dst[int64(p.rank)*p.src:][:p.src]
+		switch w.form {
+		case persistent:
+			err = w.set[at].Run(ctx)
+			if at++; at == period {
+				at = 0
 			}
-			err = collectives.AllGather(ctx, w.c, dst, src)
-		case allToAll:
-			err = collectives.AllToAll(ctx, w.c, dst, src)
-		case barrier:
-			err = collectives.Barrier(ctx, w.c)
+		case started:
+			dst, src := w.slices(slot)
+			err = w.start(ctx, dst, src, root).Wait(ctx)
+		default:
+			dst, src := w.slices(slot)
+			err = w.call(ctx, dst, src, root)
 		}
 		if slot++; slot == p.slots {
 			slot = 0

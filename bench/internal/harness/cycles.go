@@ -31,9 +31,9 @@ type entry struct {
 func newSheets(cfg *config, ranks int) []*sheet {
 	var sheets []*sheet
 	for _, coll := range cfg.colls {
-		ops, types := cfg.ops, cfg.types
-		if !coll.reduces {
-			ops = ops[:1]
+		ops, types := coll.operators(cfg.ops), cfg.types
+		if len(ops) == 0 {
+			continue
 		}
 		if coll.kind == barrier {
 			types = types[:1]

@@ -83,7 +83,7 @@ func TestStoppedCycles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "out.jsonl")
 			j := ranktest.Start(t, 2, "planted", "WEFT_TEST_RANK=-1",
-				"WEFT_TEST_ARGS=-N 1000000 -warm -n 1000 -b 8 -e 4K -f 32 -coll allreduce,broadcast -json "+file)
+				"WEFT_TEST_ARGS=-N 1000000 -warm -n 200 -b 8 -e 4K -f 32 -coll allreduce,broadcast -json "+file)
 			cyclesOf := func() int {
 				lines, err := record.ReadFile(file) // may be read while it is written
 				if err != nil || len(lines) == 0 {
@@ -91,7 +91,7 @@ func TestStoppedCycles(t *testing.T) {
 				}
 				return lines[len(lines)-1].Cycles
 			}
-			require.Eventually(t, func() bool { return cyclesOf() >= 2 }, time.Minute, time.Millisecond, j.Ranks[0].Output())
+			require.Eventually(t, func() bool { return cyclesOf() >= 2 }, 2*time.Minute, time.Millisecond, j.Ranks[0].Output())
 			for _, r := range j.Ranks {
 				require.NoError(t, r.Signal(tt.signal))
 			}

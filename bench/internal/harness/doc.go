@@ -22,6 +22,11 @@
 // slot. In rooted collectives the root moves on with every call, so that no
 // rank can run ahead of the others, unless -r fixes it.
 //
+// Ours are called as -form says. A persistent call is on its slot's slices and its
+// root, and all are set up before anything is timed; so that they do not take more
+// memory than the data, there are few slots, the same for the peer. A started call
+// is waited for before the next is started.
+//
 // What is printed as spread is half the range of the middle half of the samples,
 // or of the blocks' medians if that is more, as a part of the median.
 //

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type config struct {
 	algo      string
 	transport string
 	memory    string
+	form      form
 	root      int // -1: rotates
 	iters     int // 0: by budget
 	cycles    int // of the whole sweep
@@ -44,7 +46,7 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	c := config{args: args}
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	var colls, typ, op, from, to, step, timeout, peer string
+	var colls, typ, op, from, to, step, timeout, peer, form string
 	alias := func(short, long string, define func(name, usage string), usage string) {
 		define(short, usage)
 		if long != "" {
@@ -70,7 +72,7 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	fs.StringVar(&typ, "d", "float", "same as -t")
 	alias("r", "root", text(new(string), ""), "`rank` that is the root; by default it moves on with every call")
 	alias("T", "timeout", text(&timeout, "60s"), "`time` after which a call fails: seconds, or a duration such as 2m")
-	fs.StringVar(&colls, "coll", "allreduce", "`collective`: allreduce, reduce, broadcast, allgather, alltoall, barrier, several with commas, all")
+	fs.StringVar(&colls, "coll", "allreduce", "`collective`: "+collectiveNames()+", several with commas, all")
 	if algo == "" {
 		fs.StringVar(&c.algo, "algo", "", "`algorithm`, as in WEFT_ALGO; the table says what ran")
 	} else {
@@ -78,6 +80,7 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	}
 	fs.StringVar(&c.transport, "transport", "", "`transport`, as in WEFT_TRANSPORT")
 	fs.StringVar(&c.memory, "memory", "slice", "`kind` of buffers: slice (Go heap) or symmetric (comm.Alloc)")
+	fs.StringVar(&form, "form", "blocking", fmt.Sprintf("`form` of our calls: blocking, persistent (set up once for each buffer, of which there are %d at most, and run), started (and waited for at once)", mostPersistent))
 	fs.BoolVar(&c.warm, "warm", false, "use one buffer over and over: what is then measured is the cache")
 	fs.StringVar(&peer, "peer", "", "`peer` to compare with: mpi, empi (both need -tags mpi), or file:X.jsonl")
 	fs.StringVar(&c.json, "json", "", "`file` for the results, one JSON object per line")
@@ -97,11 +100,11 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	if fs.NArg() > 0 {
 		return c, fmt.Errorf("unexpected %q", fs.Arg(0))
 	}
-	return c, c.finish(fs, colls, typ, op, from, to, step, timeout, peer)
+	return c, c.finish(fs, colls, typ, op, from, to, step, timeout, peer, form)
 }
 
 // finish turns text into values and checks them.
-func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeout, peer string) error {
+func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeout, peer, form string) error {
 	var errs []error
 	note := func(flag string, err error) {
 		if err != nil {
@@ -115,6 +118,9 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 	note("t", err)
 	c.ops, err = parseOps(op)
 	note("o", err)
+	if err == nil && len(c.colls) > 0 && !slices.ContainsFunc(c.colls, func(coll *collective) bool { return len(coll.operators(c.ops)) > 0 }) {
+		note("o", fmt.Errorf("%s: no such operator", c.colls[0].name))
+	}
 	c.sizes.min, err = parseSize(from)
 	note("b", err)
 	c.sizes.max, err = parseSize(to)
@@ -145,6 +151,8 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 			}
 		}
 	}
+	c.form, err = parseForm(form)
+	note("form", err)
 	if c.memory != "slice" && c.memory != "symmetric" {
 		note("memory", fmt.Errorf("%q; known are slice, symmetric", c.memory))
 	}

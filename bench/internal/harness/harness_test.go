@@ -37,13 +37,13 @@ func TestMain(m *testing.M) {
 			return fmt.Errorf("status %d", status)
 		}
 		return nil
-	}})
+	}, "forms": forms})
 }
 
 // TestPlantedError: one bit of one element on one rank is found, counted and
 // makes the run fail, whatever the collective.
 func TestPlantedError(t *testing.T) {
-	for _, coll := range []string{"allreduce", "broadcast", "allgather", "alltoall", "reduce"} {
+	for _, coll := range []string{"allreduce", "broadcast", "allgather", "alltoall", "reduce", "reducescatter", "gather", "scatter", "scan"} {
 		for _, tt := range []struct {
 			name, typ string
 			rank      int
@@ -168,6 +168,22 @@ func TestFlags(t *testing.T) {
 			require.Len(t, c.colls, len(collectivesTable))
 			require.Equal(t, "x.jsonl", c.peerFile)
 			require.True(t, c.warm)
+			require.Equal(t, blocking, c.form)
+		}, ""},
+		{"-form persistent -coll reduce_scatter,gather", func(t *testing.T, c config) {
+			require.Equal(t, persistent, c.form)
+			require.Equal(t, []kind{reduceScatter, gather}, []kind{c.colls[0].kind, c.colls[1].kind})
+		}, ""},
+		{"-form started", func(t *testing.T, c config) { require.Equal(t, started, c.form) }, ""},
+		{"-form group", nil, "known are blocking"},
+		{"-coll scan -o avg", nil, "scan: no such operator"},
+		{"-coll scan,reduce -o avg", func(t *testing.T, c config) {
+			require.Len(t, newSheets(&c, 2), 1, "Scan has no average")
+		}, ""},
+		{"-coll scan -o avg,max", func(t *testing.T, c config) {
+			for _, e := range newSheets(&c, 2)[0].entries {
+				require.Equal(t, kernels.Max, e.op)
+			}
 		}, ""},
 		{"-b 64M", func(t *testing.T, c config) { require.Equal(t, []int64{64 << 20}, c.sizes.all()) }, ""},
 		{"-t float16,complex64", nil, `type "complex64"`},
@@ -180,7 +196,7 @@ func TestFlags(t *testing.T) {
 		{"-f 1", nil, "-f above 1"},
 		{"-t string", nil, "known are int8"},
 		{"-o xor", nil, "operator"},
-		{"-coll scan", nil, "known are allreduce"},
+		{"-coll exscan", nil, "known are allreduce"},
 		{"-r x", nil, "no rank"},
 		{"-r -2", nil, "no rank"},
 		{"-n -1", nil, "at least 0"},
@@ -228,7 +244,7 @@ func TestSizes(t *testing.T) {
 	require.Equal(t, []int64{8, 16, 32, 64}, sizes{min: 8, max: 64, factor: 2}.all())
 	require.Equal(t, []int64{1, 2, 3}, sizes{min: 1, max: 3, factor: 1.1}.all(), "always on")
 
-	// By nccl-tests: the size of AllGather and AllToAll is that of all blocks.
+	// By nccl-tests: the size is that of all blocks where there are some.
 	for _, tt := range []struct {
 		coll          string
 		ranks         int
@@ -242,6 +258,11 @@ func TestSizes(t *testing.T) {
 		{"allgather", 4, 64, 1024, 64, 256, 0.75},
 		{"alltoall", 4, 64, 1024, 256, 256, 0.75},
 		{"alltoall", 3, 85, 1020, 255, 255, 2. / 3},
+		{"reducescatter", 4, 64, 1024, 256, 64, 0.75},
+		{"reducescatter", 3, 85, 1020, 255, 85, 2. / 3},
+		{"gather", 4, 64, 1024, 64, 256, 0.75},
+		{"scatter", 4, 64, 1024, 256, 64, 0.75},
+		{"scan", 4, 256, 1024, 256, 256, 0},
 		{"barrier", 4, 0, 0, 0, 0, 0},
 		{"allreduce", 1, 256, 1024, 256, 256, 0},
 	} {
@@ -263,6 +284,20 @@ func TestLayout(t *testing.T) {
 	l := newLayout(c[0], 3, 4, 4, 4096, false)
 	require.Equal(t, layout{src: 3, dst: 12, srcStride: 16, dstStride: 16, slots: 64}, l)
 	require.EqualValues(t, 1, newLayout(c[0], 3, 4, 4, 4096, true).slots)
+	// In place the shorter is the rank's block of the longer.
+	require.Equal(t, layout{src: 3, dst: 12, srcAt: 6, srcStride: 16, dstStride: 16, slots: 64}, l.inPlace(2))
+	c, _ = parseCollectives("reducescatter")
+	l = newLayout(c[0], 20, 4, 4, 4096, false)
+	require.Equal(t, layout{src: 80, dst: 20, srcStride: 80, dstStride: 32, slots: 12}, l)
+	require.Equal(t, layout{src: 80, dst: 20, dstAt: 60, srcStride: 80, dstStride: 80, slots: 12}, l.inPlace(3))
+	c, _ = parseCollectives("alltoall")
+	l = newLayout(c[0], 3, 4, 4, 4096, false)
+	require.Equal(t, l, l.inPlace(3))
+	for _, tt := range []struct{ slots, ranks, want int64 }{{1, 2, 1}, {2, 3, 2}, {3, 3, 3}, {100, 3, 99}, {5000, 3, 4095}, {5000, 2, 4096}} {
+		l := layout{slots: tt.slots}
+		l.limit(mostPersistent, tt.ranks)
+		require.Equal(t, tt.want, l.slots, "%+v", tt)
+	}
 	require.EqualValues(t, 32<<20, regionBytes(8, 2, 32<<20, false))
 	require.EqualValues(t, 128<<20, regionBytes(64<<20, 2, 32<<20, false), "two slots at least")
 	require.EqualValues(t, 64, regionBytes(8, 2, 32<<20, true))
@@ -360,13 +395,16 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, record.NewWriter(&b).Write(record.Line{}))
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &m))
-	for _, key := range strings.Fields(`coll algo transport memory device ranks bytes count type op root inplace time_us
+	for _, key := range strings.Fields(`coll algo transport memory form device ranks bytes count type op root inplace time_us
 		p50_us p99_us algbw_gbs busbw_gbs wrong peer peer_p50_us ratio reports retries reroutes env`) {
 		require.Contains(t, m, key)
 	}
 	for _, key := range strings.Fields("machine cores affinity kernel go mpi revision command") {
 		require.Contains(t, m["env"], key)
 	}
+	lines, err := record.Read(strings.NewReader(`{"coll":"allreduce"}` + "\n" + `{"form":"started"}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"blocking", "started"}, []string{lines[0].Form, lines[1].Form}, "older lines have none")
 	require.Equal(t, "perf -e 8", commandLine("perf", strings.Fields("-e 8 -json x")))
 	require.Equal(t, "perf -e 8", commandLine("perf", strings.Fields("--json=x -e 8")))
 }
@@ -407,12 +445,15 @@ func TestValues(t *testing.T) {
 }
 
 func TestFindPeer(t *testing.T) {
-	base := record.Line{Coll: "allreduce", Ranks: 2, Bytes: 8, Type: "float", Op: "sum", Root: -1, Memory: "slice"}
-	other, symmetric := base, base
-	other.Bytes, symmetric.Memory = 16, "symmetric"
-	p := &peer{lines: []record.Line{base, symmetric, other}}
+	base := record.Line{Coll: "allreduce", Ranks: 2, Bytes: 8, Type: "float", Op: "sum", Root: -1, Memory: "slice", Form: "blocking"}
+	other, symmetric, persistent := base, base, base
+	other.Bytes, symmetric.Memory, persistent.Form = 16, "symmetric", "persistent"
+	p := &peer{lines: []record.Line{base, symmetric, other, persistent}}
 	require.Same(t, &p.lines[0], p.find(&base))
 	require.Same(t, &p.lines[1], p.find(&symmetric))
+	require.Same(t, &p.lines[3], p.find(&persistent))
+	persistent.Memory = "symmetric"
+	require.Same(t, &p.lines[1], p.find(&persistent), "the memory counts more than the form")
 	missing := base
 	missing.Ranks = 3
 	require.Nil(t, p.find(&missing))

@@ -27,8 +27,11 @@ func (s *job) heading(sh *sheet) {
 	fmt.Fprintf(w, "# nThread 1 nGpus 0 minBytes %d maxBytes %d step: %s warmup iters: %d iters: %s validation: %d\n",
 		cfg.sizes.min, cfg.sizes.max, step, cfg.warmup, iters, cfg.check)
 	buffers := "rotate beyond the cache"
-	if cfg.warm {
+	switch {
+	case cfg.warm:
 		buffers = "stay in the cache (-warm)"
+	case cfg.form == persistent:
+		buffers = fmt.Sprintf("rotate, %d at most", mostPersistent)
 	}
 	root := ""
 	if coll.rooted {
@@ -37,7 +40,7 @@ func (s *job) heading(sh *sheet) {
 			root = fmt.Sprintf(", root %d in every call: ranks may run ahead", cfg.root)
 		}
 	}
-	fmt.Fprintf(w, "# memory: %s, buffers %s%s, transport: %s\n", cfg.memory, buffers, root, transportName(s.c))
+	fmt.Fprintf(w, "# form: %s, memory: %s, buffers %s%s, transport: %s\n", cfg.form, cfg.memory, buffers, root, transportName(s.c))
 	if cfg.algo != "" {
 		fmt.Fprintf(w, "# algorithm asked for: %s; the column algo says what ran\n", cfg.algo)
 	}

@@ -11,6 +11,7 @@ import (
 // and a destination, each at its stride.
 type layout struct {
 	src, dst             int64 // elements of source and destination
+	srcAt, dstAt         int64 // elements of a slot before them
 	srcStride, dstStride int64 // elements from one slot to the next
 	slots                int64
 }
@@ -32,6 +33,31 @@ func newLayout(c *collective, count int64, elem, ranks int, region int64, warm b
 		l.slots = 1
 	}
 	return l
+}
+
+// inPlace is the layout whose sources are in the destinations' region: the longer
+// of source and destination is the whole slot, the shorter is the rank's block
+// of it.
+func (l layout) inPlace(rank int) layout {
+	l.dstStride = max(l.srcStride, l.dstStride)
+	l.srcStride = l.dstStride
+	switch {
+	case l.src < l.dst:
+		l.srcAt = int64(rank) * l.src
+	case l.dst < l.src:
+		l.dstAt = int64(rank) * l.dst
+	}
+	return l
+}
+
+// limit leaves so many slots at most and, if they are more than the ranks, a
+// multiple of those, so that a root that moves on comes with the same slots
+// again.
+func (l *layout) limit(most, ranks int64) {
+	l.slots = min(l.slots, most)
+	if l.slots > ranks {
+		l.slots -= l.slots % ranks
+	}
 }
 
 // regionBytes is the size of the source, and of the destination, on one rank,

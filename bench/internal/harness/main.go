@@ -128,6 +128,8 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 		return err
 	}
 	if err = s.all(ctx, c); err != nil && !errors.Is(err, errWrong) {
+		// At once: whoever ends this process may not wait for long.
+		err = errors.Join(err, s.rest())
 		c.Abort(err)
 		c.Close()
 		return err

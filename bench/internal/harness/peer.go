@@ -47,8 +47,12 @@ type mpiContender struct {
 	pool pool
 }
 
-// newMPI returns nil if MPI has no such type or operator.
+// newMPI returns nil if MPI has no such type or operator. In place MPI puts the
+// result of a ReduceScatter where the whole source begins.
 func newMPI(p *pass) contender {
+	if p.coll.kind == reduceScatter {
+		p.dstAt = 0
+	}
 	elem := int64(p.typ.Size())
 	m := &mpiContender{mpiloop.Loop{
 		Coll: int(p.coll.kind), Type: typeName(p.typ), Op: p.op.String(), Root: p.root, InPlace: p.inPlace,
@@ -65,7 +69,7 @@ func (m *mpiContender) run(_ context.Context, first int64, calls int) (time.Dura
 }
 
 // find returns the line of the other run for a line of ours: the last with the
-// same key, one with the same memory and root first.
+// same key, one with the same memory, root and form first.
 func (p *peer) find(l *record.Line) *record.Line {
 	var found *record.Line
 	best := -1
@@ -76,14 +80,17 @@ func (p *peer) find(l *record.Line) *record.Line {
 			continue
 		}
 		score := 0
-		if o.Memory == l.Memory {
+		if o.Form == l.Form {
 			score++
 		}
-		if o.Root == l.Root {
+		if o.Memory == l.Memory {
 			score += 2
 		}
-		if o.Warm == l.Warm {
+		if o.Root == l.Root {
 			score += 4
+		}
+		if o.Warm == l.Warm {
+			score += 8
 		}
 		if score >= best {
 			found, best = o, score

@@ -12,7 +12,8 @@ import (
 )
 
 // newEmpi returns what makes contenders that go through emer/empi, as Go
-// programs do. It has no AllToAll, no half types, and in place only AllReduce.
+// programs do. It has no AllToAll, ReduceScatter or Scan, no half types, and in
+// place only AllReduce.
 func newEmpi() (func(p *pass) contender, error) {
 	mpi.LogErrors = false // they are returned
 	world, err := mpi.NewComm(nil)
@@ -22,25 +23,25 @@ func newEmpi() (func(p *pass) contender, error) {
 	return func(p *pass) contender {
 		switch p.typ {
 		case kernels.TypeInt8:
-			return newEmpiTyped(p, world, world.AllReduceI8, world.ReduceI8, world.BcastI8, world.AllGatherI8)
+			return newEmpiTyped(p, world, world.AllReduceI8, world.ReduceI8, world.BcastI8, world.AllGatherI8, world.GatherI8, world.ScatterI8)
 		case kernels.TypeUint8:
-			return newEmpiTyped(p, world, world.AllReduceU8, world.ReduceU8, world.BcastU8, world.AllGatherU8)
+			return newEmpiTyped(p, world, world.AllReduceU8, world.ReduceU8, world.BcastU8, world.AllGatherU8, world.GatherU8, world.ScatterU8)
 		case kernels.TypeInt16:
-			return newEmpiTyped(p, world, world.AllReduceI16, world.ReduceI16, world.BcastI16, world.AllGatherI16)
+			return newEmpiTyped(p, world, world.AllReduceI16, world.ReduceI16, world.BcastI16, world.AllGatherI16, world.GatherI16, world.ScatterI16)
 		case kernels.TypeUint16:
-			return newEmpiTyped(p, world, world.AllReduceU16, world.ReduceU16, world.BcastU16, world.AllGatherU16)
+			return newEmpiTyped(p, world, world.AllReduceU16, world.ReduceU16, world.BcastU16, world.AllGatherU16, world.GatherU16, world.ScatterU16)
 		case kernels.TypeInt32:
-			return newEmpiTyped(p, world, world.AllReduceI32, world.ReduceI32, world.BcastI32, world.AllGatherI32)
+			return newEmpiTyped(p, world, world.AllReduceI32, world.ReduceI32, world.BcastI32, world.AllGatherI32, world.GatherI32, world.ScatterI32)
 		case kernels.TypeUint32:
-			return newEmpiTyped(p, world, world.AllReduceU32, world.ReduceU32, world.BcastU32, world.AllGatherU32)
+			return newEmpiTyped(p, world, world.AllReduceU32, world.ReduceU32, world.BcastU32, world.AllGatherU32, world.GatherU32, world.ScatterU32)
 		case kernels.TypeInt64:
-			return newEmpiTyped(p, world, world.AllReduceI64, world.ReduceI64, world.BcastI64, world.AllGatherI64)
+			return newEmpiTyped(p, world, world.AllReduceI64, world.ReduceI64, world.BcastI64, world.AllGatherI64, world.GatherI64, world.ScatterI64)
 		case kernels.TypeUint64:
-			return newEmpiTyped(p, world, world.AllReduceU64, world.ReduceU64, world.BcastU64, world.AllGatherU64)
+			return newEmpiTyped(p, world, world.AllReduceU64, world.ReduceU64, world.BcastU64, world.AllGatherU64, world.GatherU64, world.ScatterU64)
 		case kernels.TypeFloat32:
-			return newEmpiTyped(p, world, world.AllReduceF32, world.ReduceF32, world.BcastF32, world.AllGatherF32)
+			return newEmpiTyped(p, world, world.AllReduceF32, world.ReduceF32, world.BcastF32, world.AllGatherF32, world.GatherF32, world.ScatterF32)
 		case kernels.TypeFloat64:
-			return newEmpiTyped(p, world, world.AllReduceF64, world.ReduceF64, world.BcastF64, world.AllGatherF64)
+			return newEmpiTyped(p, world, world.AllReduceF64, world.ReduceF64, world.BcastF64, world.AllGatherF64, world.GatherF64, world.ScatterF64)
 		}
 		return nil
 	}, nil
@@ -54,18 +55,29 @@ type empi[T kernels.Number] struct {
 	reduce    func(to int, op mpi.Op, dst, src []T) error
 	bcast     func(from int, buf []T) error
 	allGather func(dst, src []T) error
+	gather    func(to int, dst, src []T) error
+	scatter   func(from int, dst, src []T) error
 	src, dst  []T
 }
 
 func newEmpiTyped[T kernels.Number](p *pass, world *mpi.Comm, allReduce func(mpi.Op, []T, []T) error,
-	reduce func(int, mpi.Op, []T, []T) error, bcast func(int, []T) error, allGather func([]T, []T) error) contender {
+	reduce func(int, mpi.Op, []T, []T) error, bcast func(int, []T) error, allGather func([]T, []T) error,
+	gather, scatter func(int, []T, []T) error) contender {
 	op, ok := map[kernels.Op]mpi.Op{
 		kernels.Sum: mpi.OpSum, kernels.Prod: mpi.OpProd, kernels.Min: mpi.OpMin, kernels.Max: mpi.OpMax,
 	}[p.op]
-	if p.coll.reduces && !ok || p.coll.kind == allToAll || p.inPlace && (p.coll.kind == reduceKind || p.coll.kind == allGatherKind) {
+	switch p.coll.kind {
+	case allToAll, reduceScatter, scan:
+		return nil
+	case reduceKind, allGatherKind, gatherKind, scatterKind:
+		if p.inPlace {
+			return nil
+		}
+	}
+	if p.coll.reduces && !ok {
 		return nil
 	}
-	return &empi[T]{p, op, world, allReduce, reduce, bcast, allGather,
+	return &empi[T]{p, op, world, allReduce, reduce, bcast, allGather, gather, scatter,
 		kernels.Slice[T](p.pool.src), kernels.Slice[T](p.pool.dst)}
 }
 
@@ -73,6 +85,8 @@ func newEmpiTyped[T kernels.Number](p *pass, world *mpi.Comm, allReduce func(mpi
 const (
 	reduceKind    = reduce
 	allGatherKind = allGather
+	gatherKind    = gather
+	scatterKind   = scatter
 )
 
 func (e *empi[T]) run(_ context.Context, first int64, calls int) (time.Duration, error) {
@@ -95,6 +109,10 @@ func (e *empi[T]) run(_ context.Context, first int64, calls int) (time.Duration,
 			err = e.bcast(root, dst)
 		case allGather:
 			err = e.allGather(dst, src)
+		case gather:
+			err = e.gather(root, dst, src)
+		case scatter:
+			err = e.scatter(root, dst, src)
 		case barrier:
 			err = e.world.Barrier()
 		}

@@ -31,6 +31,9 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 		layout: newLayout(coll, count, t.Size(), s.ranks, int64(len(s.pool.src)), s.cfg.warm),
 		pool:   s.pool, make: mk,
 	}
+	if s.cfg.form == persistent {
+		p.limit(mostPersistent, int64(s.ranks))
+	}
 	p.restore()
 	var ours, theirs [2]*lane // out of place, in place
 	var lanes []*lane
@@ -38,9 +41,12 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 		if place == 0 && coll.oneSided {
 			continue
 		}
-		mine := p
-		mine.inPlace = place == 1
-		ours[place] = &lane{name: "weft", contender: newWeft(s.c, &mine), pass: &mine, tamper: s.program.tamper}
+		mine := p.in(place == 1)
+		c, err := newWeft(s.c, mine, s.cfg.form)
+		if err != nil {
+			return result{}, err
+		}
+		ours[place] = &lane{name: "weft", contender: c, pass: mine, tamper: s.program.tamper}
 		lanes = append(lanes, ours[place])
 	}
 	if s.peer != nil && s.peer.start != nil {
@@ -48,13 +54,13 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 			if ours[place] == nil {
 				continue
 			}
-			other := p
-			other.inPlace, other.pool = place == 1, s.peerPool
+			other := p.in(place == 1)
+			other.pool = s.peerPool
 			if place == 1 && s.cfg.memory == "symmetric" {
 				other.restore()
 			}
-			if c := s.peer.start(&other); c != nil {
-				theirs[place] = &lane{name: s.peer.name, contender: c, pass: &other}
+			if c := s.peer.start(other); c != nil {
+				theirs[place] = &lane{name: s.peer.name, contender: c, pass: other}
 				lanes = append(lanes, theirs[place])
 			}
 		}
@@ -103,7 +109,7 @@ func (s *job) line(l *lane, events counters) *record.Line {
 	sum := summarize(l.samples)
 	line := &record.Line{
 		Library: "weft", Coll: p.coll.name, Algo: algorithm(s.c, p.call()),
-		Transport: transportName(s.c), Memory: s.cfg.memory, Device: "cpu",
+		Transport: transportName(s.c), Memory: s.cfg.memory, Form: string(s.cfg.form), Device: "cpu",
 		Ranks: s.ranks, Bytes: s.bytes, Count: p.count, Type: typeName(p.typ), Op: "none", Root: p.root, InPlace: p.inPlace,
 		TimeUS: sum.median * 1e6, P50US: sum.median * 1e6, P99US: sum.p99 * 1e6, MeanUS: sum.mean * 1e6,
 		SpreadPct: sum.spread * 100, Batch: l.batch, Batches: l.batches * s.cfg.blocks, Warm: s.cfg.warm,

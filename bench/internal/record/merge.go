@@ -7,15 +7,15 @@ import (
 
 // A Key is what two lines have in common that tell of the same.
 type Key struct {
-	Library, Coll, Memory, Device, Type, Op string
-	Ranks, Root                             int
-	Bytes                                   int64
-	InPlace, Warm                           bool
+	Library, Coll, Memory, Form, Device, Type, Op string
+	Ranks, Root                                   int
+	Bytes                                         int64
+	InPlace, Warm                                 bool
 }
 
 // Key returns the line's.
 func (l *Line) Key() Key {
-	return Key{l.Library, l.Coll, l.Memory, l.Device, l.Type, l.Op, l.Ranks, l.Root, l.Bytes, l.InPlace, l.Warm}
+	return Key{l.Library, l.Coll, l.Memory, l.Form, l.Device, l.Type, l.Op, l.Ranks, l.Root, l.Bytes, l.InPlace, l.Warm}
 }
 
 // Merge makes one line of those of several cycles, which have the same key; nil

@@ -75,16 +75,16 @@ func TestReplace(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	w := NewWriter(f)
-	lines := []*Line{{Coll: "allreduce", Bytes: 123456}, {Coll: "reduce"}}
+	lines := []*Line{{Coll: "allreduce", Bytes: 123456, Form: "blocking"}, {Coll: "reduce", Form: "started"}}
 	require.NoError(t, w.Replace(lines, false))
 	require.NoError(t, w.Replace(lines[:1], false), "fewer than before")
 	require.NoError(t, w.Replace(lines, false))
 	lines[0].Bytes = 1 // shorter
 	require.NoError(t, w.Replace(lines, true))
-	require.NoError(t, w.Write(&Line{Coll: "barrier"}))
+	require.NoError(t, w.Write(&Line{Coll: "barrier"})) // as before there were forms
 	got, err := ReadFile(f.Name())
 	require.NoError(t, err)
-	require.Equal(t, []Line{{Coll: "allreduce", Bytes: 1}, {Coll: "reduce"}, {Coll: "barrier"}}, got)
+	require.Equal(t, []Line{{Coll: "allreduce", Bytes: 1, Form: "blocking"}, {Coll: "reduce", Form: "started"}, {Coll: "barrier", Form: "blocking"}}, got)
 	require.NoError(t, NewWriter(nil).Replace(lines, true))
 
 	// A pipe gets them once.

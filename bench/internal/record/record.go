@@ -17,6 +17,7 @@ type Line struct {
 	Algo      string   `json:"algo"`      // what ran, as the library says
 	Transport string   `json:"transport"` // between the ranks
 	Memory    string   `json:"memory"`    // symmetric or slice
+	Form      string   `json:"form"`      // of the calls: blocking, persistent or started
 	Device    string   `json:"device"`    // where the data is
 	Ranks     int      `json:"ranks"`
 	Bytes     int64    `json:"bytes"` // by the conventions of nccl-tests
@@ -29,7 +30,7 @@ type Line struct {
 	P50US     float64  `json:"p50_us"`
 	P99US     float64  `json:"p99_us"`
 	AlgBW     float64  `json:"algbw_gbs"`
-	BusBW     *float64 `json:"busbw_gbs"` // null with one rank, where it means nothing
+	BusBW     *float64 `json:"busbw_gbs"` // null with one rank, for Barrier and for Scan, where it means nothing
 	Wrong     *int64   `json:"wrong"`     // wrong elements on all ranks; null if not checked
 	Peer      string   `json:"peer"`      // what it is compared with; empty if with nothing
 	PeerP50US *float64 `json:"peer_p50_us"`
@@ -133,7 +134,8 @@ func (w *Writer) Replace(lines []*Line, last bool) error {
 	return nil
 }
 
-// Read reads lines and leaves failures out.
+// Read reads lines and leaves failures out. Lines without a form are older than
+// that, and of blocking calls.
 func Read(r io.Reader) ([]Line, error) {
 	var lines []Line
 	s := bufio.NewScanner(r)
@@ -148,6 +150,9 @@ func Read(r io.Reader) ([]Line, error) {
 		}
 		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if l.Form == "" {
+			l.Form = "blocking"
 		}
 		if l.Error == "" {
 			lines = append(lines, l.Line)

@@ -60,7 +60,7 @@ static MPI_Op op_of(const char *name)
 
 static int reduces(int coll)
 {
-	return coll == WEFT_ALLREDUCE || coll == WEFT_REDUCE;
+	return coll == WEFT_ALLREDUCE || coll == WEFT_REDUCE || coll == WEFT_REDUCESCATTER || coll == WEFT_SCAN;
 }
 
 int weft_loop_supports(int coll, int in_place, const char *type, const char *op)
@@ -96,6 +96,7 @@ int weft_loop_run(const struct weft_loop *l, const char *type, const char *op_na
 
 	for (i = 0; i < calls && err == MPI_SUCCESS; i++) {
 		char *from = src + slot * l->src_stride, *to = dst + slot * l->dst_stride;
+		char *block = to + (size_t)rank * l->count * l->elem; /* in place */
 		if (l->in_place)
 			from = MPI_IN_PLACE;
 		switch (l->coll) {
@@ -111,11 +112,26 @@ int weft_loop_run(const struct weft_loop *l, const char *type, const char *op_na
 		case WEFT_BROADCAST:
 			err = MPI_Bcast(to, l->count, t, root, comm);
 			break;
+		case WEFT_REDUCESCATTER:
+			err = MPI_Reduce_scatter_block(from, to, l->count, t, op, comm);
+			break;
 		case WEFT_ALLGATHER:
 			err = MPI_Allgather(from, l->count, t, to, l->count, t, comm);
 			break;
 		case WEFT_ALLTOALL:
 			err = MPI_Alltoall(from, l->count, t, to, l->count, t, comm);
+			break;
+		case WEFT_GATHER:
+			err = MPI_Gather(l->in_place && rank != root ? block : from, l->count, t, to, l->count, t, root, comm);
+			break;
+		case WEFT_SCATTER:
+			if (!l->in_place)
+				err = MPI_Scatter(from, l->count, t, to, l->count, t, root, comm);
+			else
+				err = MPI_Scatter(to, l->count, t, rank == root ? MPI_IN_PLACE : block, l->count, t, root, comm);
+			break;
+		case WEFT_SCAN:
+			err = MPI_Scan(from, to, l->count, t, op, comm);
 			break;
 		case WEFT_BARRIER:
 			err = MPI_Barrier(comm);

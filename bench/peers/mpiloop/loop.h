@@ -8,8 +8,12 @@ enum {
 	WEFT_ALLREDUCE,
 	WEFT_REDUCE,
 	WEFT_BROADCAST,
+	WEFT_REDUCESCATTER,
 	WEFT_ALLGATHER,
 	WEFT_ALLTOALL,
+	WEFT_GATHER,
+	WEFT_SCATTER,
+	WEFT_SCAN,
 	WEFT_BARRIER
 };
 
@@ -21,7 +25,11 @@ struct weft_loop {
 	int count; /* elements per rank */
 	int elem; /* their size */
 	long slots;
-	size_t src_stride, dst_stride; /* bytes from one slot to the next */
+	/* Bytes from one slot to the next. In place there are only destinations,
+	 * and where source and destination differ in length, a slot is the longer.
+	 * MPI has the shorter at its beginning (ReduceScatter) or in the rank's
+	 * block (all others). */
+	size_t src_stride, dst_stride;
 };
 
 /* Makes the communicator that the loop uses; MPI must be up. */
