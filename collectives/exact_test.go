@@ -268,6 +268,7 @@ func exactProgram() error {
 func TestMain(m *testing.M) {
 	ranktest.Main(m, map[string]func() error{
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
+		"quiet":       quietProgram,
 		"metamorphic": metamorphicProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
 	})
