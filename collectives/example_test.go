@@ -38,7 +38,7 @@ func ExampleAllReduceFunc() {
 		copy(s[0][:], words[c.Rank()])
 		join := func(acc, x []sentence) {
 			for i := range acc {
-				n := bytes.IndexByte(acc[i][:], 0)
+				n := len(bytes.TrimRight(acc[i][:], "\x00"))
 				copy(acc[i][n:], x[i][:])
 			}
 		}
@@ -420,7 +420,8 @@ func ExampleReduceScatterFunc() {
 	// rank 1 [3]
 }
 
-// Lists of what is seen, with the last that was seen winning.
+// Each rank has opinions of its own, 0 being none: of the ranks that have one, the
+// highest wins.
 func ExampleReduceScatterBlockFunc() {
 	onRanks(2, func(ctx context.Context, c *comm.Communicator) error {
 		last := func(acc, x []int) {
@@ -584,6 +585,51 @@ func ExampleGroup() {
 	})
 	// Output:
 	// [2 4] [0.5] [7]
+}
+
+// The gradients of all layers, averaged in one call with few messages.
+func ExampleAllReduceMany() {
+	onRanks(2, func(ctx context.Context, c *comm.Communicator) error {
+		r := float32(c.Rank())
+		gradients := [][]float32{{1, r}, {r}, {3, 4, 5}}
+		if err := collectives.AllReduceMany(ctx, c, gradients, kernels.Avg); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println(gradients)
+		}
+		return nil
+	})
+	// Output:
+	// [[1 0.5] [0.5] [3 4 5]]
+}
+
+// A group that is made in every step of a program.
+func ExampleNewGroup() {
+	onRanks(2, func(ctx context.Context, c *comm.Communicator) error {
+		loss, samples := []float64{0}, []int{0}
+		group, err := collectives.NewGroup(c, func(g *collectives.GroupCalls) error {
+			collectives.AddAllReduce(g, loss, loss, kernels.Avg)
+			collectives.AddAllReduce(g, samples, samples, kernels.Sum)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for step := range 2 {
+			loss[0], samples[0] = float64(c.Rank()+step), 32
+			if err := group.Run(ctx); err != nil {
+				return err
+			}
+			if c.Rank() == 0 {
+				fmt.Println(loss, samples)
+			}
+		}
+		return nil
+	})
+	// Output:
+	// [0.5] [64]
+	// [1.5] [64]
 }
 
 // A select waits for a call or for something else.
