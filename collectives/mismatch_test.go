@@ -238,6 +238,7 @@ func exchangedV(count, p, out, in int) testCall {
 // of count elements; this rank's has own.
 func rootedV(k comm.Collective, count, own, root int) testCall {
 	return testCall{op: func(c *comm.Communicator) operation {
+		own := own
 		if c.Rank() == root {
 			own = count
 		}
