@@ -149,6 +149,8 @@ func (c *Communicator) failMessage(call Call, err error) error {
 		var match *mailbox.MatchError
 		var left *departed
 		switch {
+		case call.Collective == 0: // it came of no message of this rank
+			e.Call, e.Detail = "", err.Error()
 		case errors.As(err, &wait) && errors.Is(wait.Err, context.Canceled):
 			e.Reason, e.cause = ReasonCanceled, wait.Err
 		case errors.As(err, &wait):
@@ -162,8 +164,6 @@ func (c *Communicator) failMessage(call Call, err error) error {
 			e.Detail = match.Error()
 		case errors.As(err, &left):
 			e.Reason, e.Ranks, e.cause = ReasonClosed, []int{left.rank}, nil
-		case call.Collective == 0: // it came of no message of this rank
-			e.Call, e.Detail = "", err.Error()
 		default:
 			e.Detail += ": " + err.Error()
 		}

@@ -30,7 +30,7 @@ type messages struct {
 	changed  bool       // since the last unlock
 	watchers int        // goroutines that wait for news
 	waiting  int        // those of the program among them
-	inside   int        // goroutines that use the communicator's memory
+	inside   int        // goroutines that use the communicator's memory without mu
 	closed   bool
 
 	works  bool          // the goroutine in the background lives
@@ -238,11 +238,9 @@ func (q *messages) leave(w *progress.MailWatch) {
 	q.watchers--
 	q.waiting--
 	q.changed = true // the others must look after what this one did
+	q.inside--
 	q.inBackground()
 	q.unlock(0)
-	q.mu.Lock()
-	q.inside--
-	q.mu.Unlock()
 }
 
 // checkStop ends all messages if the communicator has ended. q.mu is held.
@@ -309,12 +307,11 @@ func (q *messages) unlock(self int) {
 		}
 		q.checkStop()
 	}
-	kick := q.changed && q.watchers > self
+	if q.changed && q.watchers > self {
+		q.mail.Kick() // under mu: as long as somebody watches, the memory is there
+	}
 	q.changed = false
 	q.mu.Unlock()
-	if kick {
-		q.mail.Kick()
-	}
 }
 
 // inBackground sees to it that somebody makes steps if there is need. q.mu is held.
