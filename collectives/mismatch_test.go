@@ -292,8 +292,8 @@ func first2(one, others testCall) func(n, odd int) (a, b []testCall) {
 }
 
 func mismatchCases() []mismatchCase {
-	type eight struct{ a, b int32 }
-	type twelve struct{ a, b, c int32 }
+	type eight [2]int32
+	type twelve [3]int32
 	eights, twelves := elementOf[eight](), elementOf[twelve]()
 	add := byFunc(func(acc, x []int32) {
 		for i := range acc {
@@ -475,7 +475,7 @@ func (k mismatchCase) mismatch(n, odd, form int, closes bool) (time.Duration, er
 		if !errors.Is(err, comm.ErrMismatch) {
 			return took, fmt.Errorf("rank %d: %w", r, errors.Join(err, errors.New("no mismatch")))
 		}
-		if ok, _ := regexp.MatchString(`rank \d: .*; rank \d: `, err.Error()); !ok {
+		if !whoCalledWhat.MatchString(err.Error()) {
 			return took, fmt.Errorf("rank %d: not who called what: %w", r, err)
 		}
 		group := strings.Contains(callForms[form].name, "group")
@@ -558,3 +558,5 @@ func TestMismatch(t *testing.T) {
 		t.Fatalf("%d failed:\n%s", len(failed), strings.Join(failed[:min(len(failed), 40)], "\n"))
 	}
 }
+
+var whoCalledWhat = regexp.MustCompile(`rank \d: .*; rank \d: `)

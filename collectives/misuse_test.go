@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestWrongArguments(t *testing.T) {
 		{"AllToAll overlap", func() error { return AllToAll(ctx, c, s[1:10], s[0:9]) }, ErrOverlap},
 		{"Split color", func() error { _, err := c.Split(ctx, -2, 0); return err }, comm.ErrArgument},
 		{"Alloc negative", func() error { _, err := comm.Alloc[int8](ctx, c, -1); return err }, comm.ErrArgument},
-		{"Alloc too large", func() error { _, err := comm.Alloc[float64](ctx, c, 1<<47); return err }, comm.ErrArgument},
+		{"Alloc too large", func() error { _, err := comm.Alloc[float64](ctx, c, math.MaxInt); return err }, comm.ErrArgument},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
