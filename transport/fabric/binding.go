@@ -147,8 +147,10 @@ func (e *endpoint) Unbind(offset, size uint64) error {
 // for anything else. e.mu is held.
 func (e *endpoint) takeAway(h *home, i int) {
 	t, b := e.t, h.bindings[i]
-	if t.strict() && h.blk.flying() != 0 {
-		t.diag.add(t.broken(RuleUnboundInUse, "unbind", transport.ErrPhase).at(e, b.offset, b.size))
+	if rank, flying := h.blk.flying(); flying && t.strict() {
+		err := t.broken(RuleUnboundInUse, "unbind", transport.ErrPhase).at(e, b.offset, b.size)
+		err.Peer = rank
+		t.diag.add(err)
 	}
 	h.bindings = append(h.bindings[:i], h.bindings[i+1:]...)
 	h.publish()

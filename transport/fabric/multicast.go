@@ -108,7 +108,7 @@ func (e *endpoint) assemble() (bool, error) {
 			if !ok || !b.claim(m.nonce) {
 				return fmt.Errorf("fabric: multicast endpoint %d: member %d is gone: %w", e.id, i, transport.ErrUnknownEndpoint)
 			}
-			parts = append(parts, newPart(d, b, m.nonce))
+			parts = append(parts, newPart(d, b, m.nonce, e.t.cfg.rank))
 		}
 		return nil
 	}()

@@ -526,6 +526,10 @@ func TestRules(t *testing.T) {
 						require.Contains(t, err.Error(), rule.String())
 						require.NotNil(t, errors.Unwrap(broken), "%v is none of the contract's errors", err)
 						require.Contains(t, []int{0, 1, 2}, broken.Rank)
+						if rule == fabric.RuleUnboundInUse || rule == fabric.RuleMissingAcquire || rule == fabric.RuleMissingRelease {
+							require.Equal(t, 1, broken.Rank+broken.Peer, "both sides: %v", err)
+						}
+						require.NotEqual(t, broken.Rank, broken.Peer)
 					})
 				}
 			}
