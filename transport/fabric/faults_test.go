@@ -128,6 +128,49 @@ func TestFaultKinds(t *testing.T) {
 	})
 }
 
+// TestFaultNumbers: pieces are numbered through all operations of a phase, in the
+// order of their start, and an operation on another link is not among them.
+func TestFaultNumbers(t *testing.T) {
+	asynchronousFaulty(t, "rate=1,kinds=part,links=1>0", func(t *testing.T, p *pair, rec *recorder) {
+		m, err := p.ts[1].Alloc(4096)
+		require.NoError(t, err)
+		mine, err := p.ts[1].Create(transport.EndpointConfig{Size: 4096})
+		require.NoError(t, err)
+		require.NoError(t, mine.Ready(t.Context()))
+		require.NoError(t, mine.Bind(0, m))
+		lengths := []int{1024, 256, 16}
+		for round := range 50 {
+			clear(p.mem.Bytes())
+			clear(m.Bytes())
+			at := uint64(4096)
+			for i, n := range lengths {
+				require.NoError(t, p.ts[1].Put(p.c, p.at(at), filled(n, byte(i+1))))
+				require.NoError(t, p.ts[1].Put(p.c, transport.Handle{ID: mine.ID(), Offset: 512 * uint64(i)}, filled(64, byte(i+1))))
+				at += 4096
+			}
+			require.False(t, p.carriedOut(fabric.ModeDefault).Clean())
+			recs := rec.take()
+			require.Len(t, recs, 1)
+			require.EqualValues(t, round, recs[0].Phase)
+			piece := 0
+			for i, n := range lengths {
+				for o := 0; o < n; o += pieceOf(n) {
+					want := byte(0)
+					if recs[0].Fault.When(piece, 17) == faults.Now {
+						want = byte(i + 1)
+					}
+					require.Equal(t, filled(pieceOf(n), want), p.mem.Bytes()[4096*(i+1)+o:][:pieceOf(n)], "piece %d", piece)
+					piece++
+				}
+				require.Equal(t, filled(64, byte(i+1)), m.Bytes()[512*i:][:64], "no fault on one's own link")
+			}
+			require.Equal(t, 17, piece)
+		}
+		require.NoError(t, mine.Destroy())
+		require.NoError(t, m.Free())
+	})
+}
+
 // TestLateFetch: what a get fetches late lands in its destination long after the
 // report.
 func TestLateFetch(t *testing.T) {
