@@ -317,7 +317,7 @@ func (e *endpoint) Destroy() error {
 	t := e.t
 	t.dissociate(e)
 	if t.strict() && e.flying.Load() != 0 {
-		t.diag.add(t.broken(RuleDestroyedInUse, "destroy", transport.ErrPhase).at(e, 0, e.size))
+		t.diag.add(t.broken(RuleDestroyedInUse, "destroy", ErrUndefined).at(e, 0, e.size))
 	}
 	if h != nil {
 		e.mu.Lock()

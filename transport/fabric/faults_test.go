@@ -171,6 +171,28 @@ func TestFaultNumbers(t *testing.T) {
 	})
 }
 
+// TestFaultOfPhase: the first submit of a phase decides for all of it, and the next
+// phase is another.
+func TestFaultOfPhase(t *testing.T) {
+	everywhere(t, func(t *testing.T, one maker, mode fabric.Mode) {
+		p := openPair(t, one, fabric.WithMode(mode), fabric.WithFaults("rate=1,kinds=drop,links=1>0,to=1"))
+		for phase := range 3 {
+			for i := range uint64(3) {
+				require.NoError(t, p.ts[1].PutMasked(p.c, p.at(1024+64*i), filled(64, byte(phase+1)), 0x00ff))
+				require.NoError(t, p.c.Submit())
+			}
+			require.Equal(t, phase > 0, p.finish().Clean())
+			want := filled(192, 0)
+			for i := range want {
+				if phase > 0 && i%16 < 8 {
+					want[i] = byte(phase + 1)
+				}
+			}
+			require.Equal(t, want, p.mem.Bytes()[1024:][:192])
+		}
+	})
+}
+
 // TestLateFetch: what a get fetches late lands in its destination long after the
 // report.
 func TestLateFetch(t *testing.T) {

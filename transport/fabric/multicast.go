@@ -61,7 +61,7 @@ func (e *endpoint) addDevice(i int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.home != nil || e.destroyed {
-		return t.broken(RuleNotMember, op, transport.ErrPhase).at(e, 0, 0).because("added already, or destroyed")
+		return t.broken(RuleNotMember, op, ErrUndefined).at(e, 0, 0).because("added already, or destroyed")
 	}
 	t.mu.Lock()
 	d, err := t.device()
