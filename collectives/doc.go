@@ -30,7 +30,7 @@
 // Blocking and persistent calls allocate nothing once they have been made before,
 // but for a Group that is not persistent.
 //
-// Blocking calls on one communicator must not overlap in time
+// Blocking collectives on one communicator must not overlap in time
 // ([comm.ErrConcurrent]); different communicators are independent.
 //
 // # Messages

@@ -79,7 +79,7 @@ func numberCase[T kernels.Number](gen func(*rand.Rand) T) exactCase {
 			}
 		}
 		if count > 2000 {
-			k := int(seed) % len(reducers)
+			k := int(seed % uint64(len(reducers)))
 			reducers = reducers[k : k+1]
 		}
 		return newWorld(n, count, seed, gen, sameNumber[T], reducers).run
@@ -268,6 +268,7 @@ func exactProgram() error {
 func TestMain(m *testing.M) {
 	ranktest.Main(m, map[string]func() error{
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
+		"quiet":       quietProgram,
 		"metamorphic": metamorphicProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
 	})

@@ -155,10 +155,23 @@ var loopCalls = []struct {
 			return nil
 		})
 	}},
+	{"StartGroup", func(ctx context.Context, c *comm.Communicator, k int, a, b []int64) error {
+		all := make([]*Request, 4)
+		for i := range all {
+			all[i] = StartGroup(ctx, c, func(g *GroupCalls) error {
+				for j := range 20 {
+					AddAllReduce(g, a[j:j+1], b[j:j+1], kernels.Sum)
+				}
+				AddAllGather(g, a, b[:len(a)/c.Size()])
+				return nil
+			})
+		}
+		return WaitAll(ctx, all...)
+	}},
 }
 
 // eachVictim is how many of loopCalls are tried with each rank.
-const eachVictim = 7
+const eachVictim = 8
 
 // unequal divides count elements among n ranks.
 func unequal(count, n int) []int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/weft-go/weft/comm"
 )
@@ -50,13 +51,16 @@ type message struct {
 
 func sendOf(c *comm.Communicator, e element, buf []byte, dest, tag int) message {
 	m := messageOf(c, comm.OpSend, e, buf, dest, tag)
-	m.err = first(checkCommunicator(c), e.err, checkPeer(c, "destination", dest), checkTag(tag))
+	m.err = first(checkCommunicator(c), e.err, checkSize(e))
+	if m.err == nil {
+		m.err = first(checkPeer(c, "destination", dest), checkTag(tag))
+	}
 	return m
 }
 
 func recvOf(c *comm.Communicator, e element, buf []byte, source, tag int) message {
 	m := messageOf(c, comm.OpRecv, e, buf, source, tag)
-	m.err = first(checkCommunicator(c), e.err)
+	m.err = first(checkCommunicator(c), e.err, checkSize(e))
 	if m.err == nil && source != AnySource {
 		m.err = checkPeer(c, "source", source)
 	}
@@ -70,6 +74,14 @@ func messageOf(c *comm.Communicator, kind comm.Collective, e element, buf []byte
 	call := e.call(kind, e.count(buf))
 	call.Root, call.Tag = peer, tag
 	return message{c: c, call: call, e: e, buf: buf}
+}
+
+// checkSize refuses elements whose size an envelope can't say.
+func checkSize(e element) error {
+	if e.size > math.MaxInt32 {
+		return fmt.Errorf("%w: %d bytes each", ErrType, e.size)
+	}
+	return nil
 }
 
 func checkPeer(c *comm.Communicator, what string, rank int) error {

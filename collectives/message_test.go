@@ -73,7 +73,7 @@ func messageLengths(c *comm.Communicator) []int {
 func correspond(ctx context.Context, c *comm.Communicator) error {
 	n, me := c.Size(), c.Rank()
 	next, last := (me+1)%n, (me+n-1)%n
-	// Round a ring, all messageLengths, to itself too if it is alone.
+	// Round a ring, all lengths, to itself too if it is alone.
 	for i, count := range messageLengths(c) {
 		got := blank(count + 1)
 		s, err := SendRecv(ctx, c, got, last, 5, text(me, next, 5, i, count), next, 5)
@@ -156,7 +156,7 @@ func messagesProgram() error {
 	if err := correspond(ctx, c); err != nil {
 		return err
 	}
-	if err := chatter(ctx, c, seed, 60); err != nil {
+	if err := chatter(ctx, c, seed, max(8, 60/c.Size())); err != nil {
 		return err
 	}
 	return c.Close()
@@ -494,7 +494,32 @@ func TestWrongMessageArguments(t *testing.T) {
 	if big := int64(MaxTag) + 1; int64(int(big)) == big {
 		require.ErrorIs(t, Send(ctx, c, s, 1, int(big)), ErrTag)
 	}
+	if strconv.IntSize == 64 { // on other systems there is no such type
+		huge := element{size: MaxTag}
+		huge.size++
+		require.ErrorIs(t, sendOf(c, huge, nil, 1, 0).err, ErrType)
+		require.ErrorIs(t, recvOf(c, huge, nil, 1, 0).err, ErrType)
+	}
 	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error { return correspond(ctx, c) })...))
+}
+
+// TestSendRecvDeadline: one deadline bounds both of its messages.
+func TestSendRecvDeadline(t *testing.T) {
+	ctx := context.Background()
+	const timeout = 300 * time.Millisecond
+	cs := local(t, 2, comm.WithTimeout(timeout))
+	late := make(chan error, 1)
+	go func() { // takes the message late, and sends none
+		time.Sleep(timeout * 2 / 3)
+		_, err := Recv(ctx, cs[1], make([]int, 10_000), 0, 1)
+		late <- err
+	}()
+	start := time.Now()
+	_, err := SendRecv(ctx, cs[0], make([]int, 1), 1, 1, make([]int, 10_000), 1, 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "Recv from 1 tag 1 count 1 int64: rank 0 gave up waiting for rank 1")
+	require.NoError(t, <-late)
+	require.Less(t, time.Since(start), timeout*3/2)
 }
 
 // TestMessageErrors: what goes wrong with a message ends the communicator for all,
@@ -623,6 +648,22 @@ func TestMessageErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMismatchAtClose: a rank that has made no call hears from Close that others
+// did not agree about a message.
+func TestMismatchAtClose(t *testing.T) {
+	ctx := context.Background()
+	cs := local(t, 3)
+	sent := StartSend(ctx, cs[0], make([]int16, 1), 1, 0)
+	_, err := Recv(ctx, cs[1], make([]int8, 1), 0, 0)
+	require.ErrorIs(t, err, comm.ErrMismatch)
+	require.NoError(t, sent.Wait(ctx))
+	require.NoError(t, cs[1].Close(), "it was told")
+	require.Eventually(t, func() bool { return cs[2].AsyncErr() != nil }, bound, time.Millisecond)
+	err = cs[2].Close()
+	require.ErrorIs(t, err, comm.ErrMismatch)
+	require.Contains(t, err.Error(), "weft: rank 2: ranks disagree: sender and receiver differ")
 }
 
 // TestMessageTimeout: the communicator's timeout bounds every wait for a message,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -459,6 +460,16 @@ func (p *metaProgram) reference() [][][]byte {
 	return all
 }
 
+// adding is the function of a group of operations.
+func adding(ops []operation) func(g *GroupCalls) error {
+	return func(g *GroupCalls) error {
+		for _, o := range ops {
+			g.add(o)
+		}
+		return nil
+	}
+}
+
 // metaForms are the ways to make the calls of one batch. rng is this rank's own.
 var metaForms = []struct {
 	name string
@@ -508,12 +519,24 @@ var metaForms = []struct {
 		return WaitAll(ctx, all...)
 	}},
 	{"group", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
-		return Group(ctx, c, func(g *GroupCalls) error {
-			for _, o := range ops {
-				g.add(o)
-			}
-			return nil
-		})
+		return Group(ctx, c, adding(ops))
+	}},
+	{"group, in several forms", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+		switch rng.IntN(3) {
+		case 0:
+			return Group(ctx, c, adding(ops))
+		case 1:
+			return StartGroup(ctx, c, adding(ops)).Wait(ctx)
+		}
+		p, err := NewGroup(c, adding(ops))
+		return errors.Join(err, p.Run(ctx))
+	}},
+	{"groups of two", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+		var all []*Request
+		for pair := range slices.Chunk(ops, 2) {
+			all = append(all, StartGroup(ctx, c, adding(pair)))
+		}
+		return WaitAll(ctx, all...)
 	}},
 	// Each rank makes each call in a form of its own choice.
 	{"mixed", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {

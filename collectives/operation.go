@@ -146,12 +146,11 @@ func (o *operation) byPlanIfEqual(k plan.Collective, counts []int) {
 // block of src, at byte own, or the beginning of src. There it would meet blocks
 // that are still to be sent, so that it is staged.
 func (o *operation) checkResult(own int) error {
-	err := checkBlock("dst", o.dst, "src", o.src, own)
-	if err != nil && same(o.dst, within(o.src, 0, len(o.dst))) {
+	if n := len(o.dst); same(o.dst, within(o.src, 0, n)) && !same(o.dst, within(o.src, own, n)) {
 		o.staged = true
 		return nil
 	}
-	return err
+	return checkBlock("dst", o.dst, "src", o.src, own)
 }
 
 // digest hashes counts that all ranks must agree on. It is not 0.

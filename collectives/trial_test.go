@@ -125,7 +125,7 @@ func (w *world[T]) blocks(way int) []int {
 		case 1: // growing
 			counts[p] = w.count * p / max(w.n-1, 1)
 		case 2: // all for one
-			if p == int(w.seed)%w.n {
+			if p == int(w.seed%uint64(w.n)) {
 				counts[p] = w.count
 			}
 		case 3:
@@ -187,7 +187,7 @@ func (w *world[T]) moves(c *comm.Communicator) []trial[T] {
 		w.gather("Gather", equal, root, me, func(dst, src []T) forms { return gatherForms(c, dst, src, root) }),
 		w.scatter("Scatter", equal, root, me, func(dst, src []T) forms { return scatterForms(c, dst, src, root) }))
 	for i := range 2 {
-		counts := w.blocks(int(w.seed)%lengths + i)
+		counts := w.blocks(int(w.seed%lengths) + i)
 		total := startOf(counts, n)
 		ts = append(ts, trial[T]{
 			name: "AllGatherV", src: in[:counts[me]], n: total, want: refGather(w.in, counts), places: []place{separate(), together(0, startOf(counts, me))},
@@ -211,7 +211,7 @@ func (w *world[T]) moves(c *comm.Communicator) []trial[T] {
 		}
 		return m
 	}
-	counts := w.blocks(int(w.seed) / lengths % lengths)
+	counts := w.blocks(int(w.seed / lengths % lengths))
 	for _, k := range []struct {
 		name   string
 		m      [][]int // from, to
@@ -259,7 +259,7 @@ func (w *world[T]) reductions(c *comm.Communicator, k int) []trial[T] {
 	n, count, me := w.n, w.count, c.Rank()
 	in, by, total := w.in[me], w.reducers[k], w.total[k]
 	root := int((w.seed + uint64(k)) % uint64(n))
-	counts := w.blocks(int(w.seed+uint64(k)) % lengths)
+	counts := w.blocks(int((w.seed + uint64(k)) % lengths))
 	inPlace := []place{separate(), together(0, 0)}
 	reduce := trial[T]{
 		name: "Reduce", src: in[:count], noDst: me != root, places: []place{separate(), separate()},
@@ -470,15 +470,26 @@ func (w *world[T]) run(ctx context.Context, c *comm.Communicator, set formSet) e
 					return err
 				}
 			}
-			if set&grouped != 0 {
-				if err := tried(grouped, func() error {
-					return Group(ctx, c, func(g *GroupCalls) error {
-						for _, l := range ls {
-							l.forms.add(g)
-						}
-						return nil
-					})
-				}, ls...); err != nil {
+			if set&grouped == 0 {
+				continue
+			}
+			addAll := func(g *GroupCalls) error {
+				for _, l := range ls {
+					l.forms.add(g)
+				}
+				return nil
+			}
+			group, err := NewGroup(c, addAll)
+			if err != nil {
+				return failed(ls[0], grouped, err)
+			}
+			for _, call := range []func() error{
+				func() error { return Group(ctx, c, addAll) },
+				func() error { return StartGroup(ctx, c, addAll).Wait(ctx) },
+				func() error { return group.Run(ctx) },
+				func() error { return group.Run(ctx) },
+			} {
+				if err := tried(grouped, call, ls...); err != nil {
 					return err
 				}
 			}

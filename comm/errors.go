@@ -44,6 +44,9 @@ type OpError struct {
 }
 
 func (e *OpError) Error() string {
+	if e.Call.Collective == 0 { // Close, before any call
+		return fmt.Sprintf("weft: rank %d: %v", e.Rank, e.Err)
+	}
 	return fmt.Sprintf("weft: rank %d: %s: %v", e.Rank, e.Call.numbered(e.Seq), e.Err)
 }
 

@@ -72,7 +72,7 @@ func (m *Message) Wait(ctx context.Context) error {
 		return m.err
 	default:
 	}
-	if err := m.q.await(ctx, m, false); err != nil {
+	if err := m.q.await(ctx, false, m, nil); err != nil {
 		return err
 	}
 	return m.err
@@ -120,17 +120,17 @@ func (c *Communicator) RunMessages(ctx context.Context, send Call, src []byte, r
 		q.give(s)
 		return MessageStatus{}, err
 	}
-	var sent error
-	if sent = q.start(ctx, s, send, src); sent == nil {
-		_, sent = q.run(ctx, s)
-	} else {
-		q.give(s)
-	}
-	status, err := q.run(ctx, r)
+	err := q.start(ctx, s, send, src)
 	if err == nil {
-		err = sent
+		_ = q.await(ctx, true, s, r)
+		err = s.err
 	}
-	return status, err
+	q.give(s)
+	status, failed := q.run(ctx, r)
+	if failed != nil {
+		err = failed
+	}
+	return status, q.late(ctx, err)
 }
 
 // A departed error says that a message needs a rank that has closed the
@@ -149,6 +149,8 @@ func (c *Communicator) failMessage(call Call, err error) error {
 		var match *mailbox.MatchError
 		var left *departed
 		switch {
+		case call.Collective == 0: // it came of no message of this rank
+			e.Call, e.Detail = "", err.Error()
 		case errors.As(err, &wait) && errors.Is(wait.Err, context.Canceled):
 			e.Reason, e.cause = ReasonCanceled, wait.Err
 		case errors.As(err, &wait):
@@ -162,12 +164,13 @@ func (c *Communicator) failMessage(call Call, err error) error {
 			e.Detail = match.Error()
 		case errors.As(err, &left):
 			e.Reason, e.Ranks, e.cause = ReasonClosed, []int{left.rank}, nil
-		case call.Collective == 0: // it came of no message of this rank
-			e.Call, e.Detail = "", err.Error()
 		default:
 			e.Detail += ": " + err.Error()
 		}
 		stopped = c.abort(e)
+	}
+	if call.Collective != 0 {
+		c.told.Store(true)
 	}
 	return &OpError{Call: call, Rank: c.rank, Err: stopped}
 }

@@ -30,7 +30,7 @@ type messages struct {
 	changed  bool       // since the last unlock
 	watchers int        // goroutines that wait for news
 	waiting  int        // those of the program among them
-	inside   int        // goroutines that use the communicator's memory
+	inside   int        // goroutines that use the communicator's memory without mu
 	closed   bool
 
 	works  bool          // the goroutine in the background lives
@@ -121,32 +121,45 @@ func (q *messages) expire(ctx context.Context, m *Message) {
 
 // run waits for a message of a blocking call, and gives it back.
 func (q *messages) run(ctx context.Context, m *Message) (MessageStatus, error) {
-	_ = q.await(ctx, m, true) // m.err says all
-	status, err := m.req.Status, m.err
-	if own := ctx.Err(); err != nil && own != nil && !errors.Is(err, own) {
-		err = fmt.Errorf("%w; %w", err, own) // another rank was first, this one is as late
-	}
+	_ = q.await(ctx, true, m, nil) // m.err says all
+	status, err := m.req.Status, q.late(ctx, m.err)
 	q.give(m)
 	return status, err
 }
 
-// await makes steps until a message has ended. It waits no longer than ctx, whose
-// end, if own, is the end of the communicator and so of the message. Otherwise it
-// returns the error of ctx.
-func (q *messages) await(ctx context.Context, m *Message, own bool) error {
+// late adds the error of a context to that of a message: if another rank was
+// first to give up, this one is as late.
+func (q *messages) late(ctx context.Context, err error) error {
+	if own := ctx.Err(); err != nil && own != nil && !errors.Is(err, own) {
+		return fmt.Errorf("%w; %w", err, own)
+	}
+	return err
+}
+
+// await makes steps until a message has ended, and another if that is not nil. It
+// waits no longer than ctx, whose end, if own, is the end of the communicator and so
+// of the messages. Otherwise it returns the error of ctx.
+func (q *messages) await(ctx context.Context, own bool, m, other *Message) error {
 	q.mu.Lock()
-	if m.ended || q.closed {
+	if open(m, other) == nil {
 		q.unlock(0)
-		for !q.hasEnded(m) { // Close is about to tell
+		return nil
+	}
+	if q.closed {
+		for open(m, other) != nil { // Close is about to tell
+			q.unlock(0)
 			time.Sleep(pollTime)
+			q.mu.Lock()
 		}
+		q.unlock(0)
 		return nil
 	}
 	w := q.enter(ctx)
 	defer q.leave(w)
 	for {
 		news := q.step()
-		if m.ended {
+		left := open(m, other)
+		if left == nil {
 			return nil
 		}
 		if !news {
@@ -155,13 +168,24 @@ func (q *messages) await(ctx context.Context, m *Message, own bool) error {
 		q.unlock(1)
 		var err error
 		if !news {
-			err = q.news(ctx, w, m, own)
+			err = q.news(ctx, w, left, own)
 		}
 		q.mu.Lock()
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// open returns the first of two messages that has not ended, or nil. q.mu is held.
+func open(m, other *Message) *Message {
+	if m.ended {
+		m = other
+	}
+	if m == nil || m.ended {
+		return nil
+	}
+	return m
 }
 
 // pollTime is between looks at something that takes no time, after failures only.
@@ -214,11 +238,9 @@ func (q *messages) leave(w *progress.MailWatch) {
 	q.watchers--
 	q.waiting--
 	q.changed = true // the others must look after what this one did
+	q.inside--
 	q.inBackground()
 	q.unlock(0)
-	q.mu.Lock()
-	q.inside--
-	q.mu.Unlock()
 }
 
 // checkStop ends all messages if the communicator has ended. q.mu is held.
@@ -285,12 +307,11 @@ func (q *messages) unlock(self int) {
 		}
 		q.checkStop()
 	}
-	kick := q.changed && q.watchers > self
+	if q.changed && q.watchers > self {
+		q.mail.Kick() // under mu: as long as somebody watches, the memory is there
+	}
 	q.changed = false
 	q.mu.Unlock()
-	if kick {
-		q.mail.Kick()
-	}
 }
 
 // inBackground sees to it that somebody makes steps if there is need. q.mu is held.
