@@ -84,7 +84,7 @@ func (e *endpoint) bind(offset uint64, m transport.Memory, memoryOffset, size ui
 	case !ok || mem == nil || mem.t != t:
 		return fmt.Errorf("fabric: bind to endpoint %d: %w: memory of another transport", e.id, transport.ErrUnsupported)
 	case !e.ready.Load():
-		return t.broken(RuleBeforeReady, op, transport.ErrPhase).at(e, offset, size)
+		return t.broken(RuleBeforeReady, op, ErrUndefined).at(e, offset, size)
 	case offset%align != 0 || size%align != 0 || memoryOffset%align != 0:
 		return t.broken(RuleBindAlign, op, transport.ErrAlign).at(e, offset, size).because(fmt.Sprintf("not all multiples of %d", align))
 	case size == 0 || offset > e.size || size > e.size-offset || memoryOffset > mem.size || size > mem.size-memoryOffset:
@@ -147,8 +147,10 @@ func (e *endpoint) Unbind(offset, size uint64) error {
 // for anything else. e.mu is held.
 func (e *endpoint) takeAway(h *home, i int) {
 	t, b := e.t, h.bindings[i]
-	if t.strict() && h.blk.flying() != 0 {
-		t.diag.add(t.broken(RuleUnboundInUse, "unbind", transport.ErrPhase).at(e, b.offset, b.size))
+	if rank, flying := h.blk.flying(); flying && t.strict() {
+		err := t.broken(RuleUnboundInUse, "unbind", ErrUndefined).at(e, b.offset, b.size)
+		err.Peer = rank
+		t.diag.add(err)
 	}
 	h.bindings = append(h.bindings[:i], h.bindings[i+1:]...)
 	h.publish()

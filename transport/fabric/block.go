@@ -20,7 +20,8 @@ import (
 //	40     members that a multicast endpoint is to have
 //	48     members that were added
 //	56     importers so far
-//	64     users, of 64 bytes each: pieces being executed, operations under way
+//	64     users, of 64 bytes each: pieces being executed, operations under way,
+//	       rank of the last importer that got the line, plus 1
 //	4160   number of bindings
 //	4224   bindings, of 48 bytes each
 //	7296   members, of 32 bytes each
@@ -77,7 +78,11 @@ func (b block) flights(i int) *atomic.Uint64 {
 }
 
 // newUser returns the number of the line of an importer.
-func (b block) newUser() int { return int((b.word(blockImporters).Add(1) - 1) % users) }
+func (b block) newUser(rank int) int {
+	i := (b.word(blockImporters).Add(1) - 1) % users
+	b.word(blockUsers + i*userBytes + 16).Store(uint64(rank + 1))
+	return int(i)
+}
 
 // busy says whether a piece is being executed on the endpoint.
 func (b block) busy() bool {
@@ -89,15 +94,20 @@ func (b block) busy() bool {
 	return false
 }
 
-// flying counts the operations that are under way, of all users.
-func (b block) flying() (n uint64) {
-	for i := range users {
-		n += b.flights(i).Load()
+// flying says whether operations are under way, and a rank whose they may be.
+func (b block) flying() (rank int, any bool) {
+	for i := range uint64(users) {
+		if b.flights(int(i)).Load() != 0 {
+			return int(b.word(blockUsers+i*userBytes+16).Load()) - 1, true
+		}
 	}
-	return n
+	return -1, false
 }
 
-func (b block) idle() bool { return !b.busy() && b.flying() == 0 }
+func (b block) idle() bool {
+	_, flying := b.flying()
+	return !flying && !b.busy()
+}
 
 // A bindingEntry is a binding as a block has it.
 type bindingEntry struct {

@@ -18,7 +18,7 @@ func opener(one maker, opts ...fabric.Option) transporttest.New {
 	return func(t testing.TB, n int) []transport.Transport {
 		ts := make([]transport.Transport, n)
 		for i := range ts {
-			f, err := one(append(opts, fabric.WithRank(i), fabric.WithFaults(""))...)
+			f, err := one(append([]fabric.Option{fabric.WithFaults(""), fabric.WithRank(i)}, opts...)...)
 			require.NoError(t, err)
 			ts[i] = f
 		}
@@ -30,6 +30,15 @@ func TestContractLocal(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.String(), func(t *testing.T) {
 			transporttest.Run(t, opener(fabric.NewLocal, fabric.WithMode(m)))
+		})
+	}
+}
+
+// TestContractUnderPlan: a fault plan that hits no phase changes nothing.
+func TestContractUnderPlan(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.String(), func(t *testing.T) {
+			transporttest.Run(t, opener(fabric.NewLocal, fabric.WithMode(m), fabric.WithFaults("rate=1,from=1000000000")))
 		})
 	}
 }

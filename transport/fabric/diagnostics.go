@@ -53,7 +53,10 @@ func (t *Transport) broken(r Rule, op string, err error) *RuleError {
 }
 
 func (e *RuleError) at(ep *endpoint, offset, n uint64) *RuleError {
-	e.Endpoint, e.Offset, e.Bytes, e.Peer = ep.id, offset, n, ep.dev.rank
+	e.Endpoint, e.Offset, e.Bytes = ep.id, offset, n
+	if ep.dev != ep.t.own {
+		e.Peer = ep.dev.rank
+	}
 	return e
 }
 

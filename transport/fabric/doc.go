@@ -59,9 +59,9 @@
 // whatever is bound later. A device has 4096 endpoints at a time between
 // processes, 512 on 32-bit machines. Users find out that what is bound has
 // changed by a generation number, and are counted while they are in the middle of
-// a piece, so that memory is not used for something else under a piece: Unbind
-// waits for it, and if the rank that executes it is dead or stopped, the memory is
-// kept out of use for good.
+// a piece, so that memory is not used for something else under a piece: Unbind and
+// Destroy wait for it, for a quarter of a second at most. If the rank that executes
+// it is dead or stopped, the memory is kept out of use for good.
 //
 // A handle is 64 bytes, all of them authenticated (HMAC-SHA-256, 128 bits) with a
 // secret of the device and, if there is one, the job's key ([WithJobKey]). The

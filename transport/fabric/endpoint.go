@@ -123,7 +123,7 @@ func (t *Transport) create(id transport.EndpointID, p Properties) (*endpoint, er
 	}
 	if p.Type == Unicast {
 		e.home = &home{blk: b, index: i}
-		e.parts.Store(&[]*part{newPart(d, b, e.nonce)})
+		e.parts.Store(&[]*part{newPart(d, b, e.nonce, t.cfg.rank)})
 	}
 	e.polls.Store(t.drawPolls())
 	if err := t.associate(id, e); err != nil {
@@ -194,7 +194,7 @@ func (t *Transport) importAs(id transport.EndpointID, x transport.Exported) (*en
 	}
 	e := &endpoint{t: t, dev: d, blk: b, index: h.block, nonce: h.nonce, kind: uint64(h.what), size: h.size, counted: h.counted}
 	if e.kind == kindUnicast {
-		p := newPart(d, b, e.nonce)
+		p := newPart(d, b, e.nonce, t.cfg.rank)
 		e.parts.Store(&[]*part{p})
 	}
 	t.mu.Lock()
@@ -317,7 +317,7 @@ func (e *endpoint) Destroy() error {
 	t := e.t
 	t.dissociate(e)
 	if t.strict() && e.flying.Load() != 0 {
-		t.diag.add(t.broken(RuleDestroyedInUse, "destroy", transport.ErrPhase).at(e, 0, e.size))
+		t.diag.add(t.broken(RuleDestroyedInUse, "destroy", ErrUndefined).at(e, 0, e.size))
 	}
 	if h != nil {
 		e.mu.Lock()

@@ -47,7 +47,7 @@ func (g *engine) submit(ops []*op) {
 	if g.closed {
 		g.mu.Unlock()
 		for _, o := range ops {
-			o.fail()
+			o.failed = true
 			o.finish()
 		}
 		return
@@ -144,6 +144,7 @@ func (g *engine) once() bool {
 		g.active[i], g.active[last] = g.active[last], nil
 		g.active = g.active[:last]
 		g.postpone(o)
+		o.done = true
 		o.finish()
 	}
 	return true
@@ -152,7 +153,7 @@ func (g *engine) once() bool {
 // shuffle decides in which order the units are executed.
 func (o *op) shuffle(rng *rand.Rand) {
 	n := o.units()
-	o.order, o.next = o.order[:0], 0
+	o.order, o.next, o.done = o.order[:0], 0, false
 	for u := range n {
 		o.order = append(o.order, uint16(u))
 	}
@@ -227,11 +228,15 @@ func (c *Completion) submit(which func(*op) bool) {
 	c.t.engine.submit(ops)
 }
 
-// readSources has operations that are not finished work on copies of their sources.
+// readSources has operations that are not finished work on copies of their
+// sources. Those that are have read them.
 func (g *engine) readSources(ops []*op) {
 	g.step.Lock()
 	defer g.step.Unlock()
 	for _, o := range ops {
+		if o.done {
+			o.owned = true
+		}
 		o.own()
 	}
 }

@@ -147,7 +147,7 @@ func (o *op) pull(from, n int) bool {
 func (o *op) checkReleased(s *segment, at uint64, n int) {
 	sh := &s.region.shadow
 	if bad, found := sh.later(shadowPointer, sh.writes(shadowReleased), s.base+at-s.at, uint64(n)); found {
-		e := o.e.t.broken(RuleMissingRelease, o.kind.String(), transport.ErrPhase).at(o.e, s.at+bad-s.base, shadowUnit)
+		e := o.e.t.broken(RuleMissingRelease, o.kind.String(), ErrUndefined).at(o.e, s.at+bad-s.base, shadowUnit)
 		e.Rank, e.Peer = o.peer(), o.e.t.cfg.rank
 		o.e.t.diag.add(e)
 	}

@@ -128,6 +128,71 @@ func TestFaultKinds(t *testing.T) {
 	})
 }
 
+// TestFaultNumbers: pieces are numbered through all operations of a phase, in the
+// order of their start, and an operation on another link is not among them.
+func TestFaultNumbers(t *testing.T) {
+	asynchronousFaulty(t, "rate=1,kinds=part,links=1>0", func(t *testing.T, p *pair, rec *recorder) {
+		m, err := p.ts[1].Alloc(4096)
+		require.NoError(t, err)
+		mine, err := p.ts[1].Create(transport.EndpointConfig{Size: 4096})
+		require.NoError(t, err)
+		require.NoError(t, mine.Ready(t.Context()))
+		require.NoError(t, mine.Bind(0, m))
+		lengths := []int{1024, 256, 16}
+		for round := range 50 {
+			clear(p.mem.Bytes())
+			clear(m.Bytes())
+			at := uint64(4096)
+			for i, n := range lengths {
+				require.NoError(t, p.ts[1].Put(p.c, p.at(at), filled(n, byte(i+1))))
+				require.NoError(t, p.ts[1].Put(p.c, transport.Handle{ID: mine.ID(), Offset: 512 * uint64(i)}, filled(64, byte(i+1))))
+				at += 4096
+			}
+			require.False(t, p.carriedOut(fabric.ModeDefault).Clean())
+			recs := rec.take()
+			require.Len(t, recs, 1)
+			require.EqualValues(t, round, recs[0].Phase)
+			piece := 0
+			for i, n := range lengths {
+				for o := 0; o < n; o += pieceOf(n) {
+					want := byte(0)
+					if recs[0].Fault.When(piece, 17) == faults.Now {
+						want = byte(i + 1)
+					}
+					require.Equal(t, filled(pieceOf(n), want), p.mem.Bytes()[4096*(i+1)+o:][:pieceOf(n)], "piece %d", piece)
+					piece++
+				}
+				require.Equal(t, filled(64, byte(i+1)), m.Bytes()[512*i:][:64], "no fault on one's own link")
+			}
+			require.Equal(t, 17, piece)
+		}
+		require.NoError(t, mine.Destroy())
+		require.NoError(t, m.Free())
+	})
+}
+
+// TestFaultOfPhase: the first submit of a phase decides for all of it, and the next
+// phase is another.
+func TestFaultOfPhase(t *testing.T) {
+	everywhere(t, func(t *testing.T, one maker, mode fabric.Mode) {
+		p := openPair(t, one, fabric.WithMode(mode), fabric.WithFaults("rate=1,kinds=drop,links=1>0,to=1"))
+		for phase := range 3 {
+			for i := range uint64(3) {
+				require.NoError(t, p.ts[1].PutMasked(p.c, p.at(1024+64*i), filled(64, byte(phase+1)), 0x00ff))
+				require.NoError(t, p.c.Submit())
+			}
+			require.Equal(t, phase > 0, p.finish().Clean())
+			want := filled(192, 0)
+			for i := range want {
+				if phase > 0 && i%16 < 8 {
+					want[i] = byte(phase + 1)
+				}
+			}
+			require.Equal(t, want, p.mem.Bytes()[1024:][:192])
+		}
+	})
+}
+
 // TestLateFetch: what a get fetches late lands in its destination long after the
 // report.
 func TestLateFetch(t *testing.T) {

@@ -57,7 +57,7 @@ func (v View) Read(dst []byte, offset uint64) error {
 	m := v.m
 	if m.shadow.on() {
 		if at, found := m.shadow.later(shadowFabric, m.fenced.Load(), offset, n); found {
-			e := m.t.broken(RuleMissingAcquire, "read by pointer", transport.ErrPhase)
+			e := m.t.broken(RuleMissingAcquire, "read by pointer", ErrUndefined)
 			e.Offset, e.Bytes, e.Peer = at, shadowUnit, m.shadow.writer()
 			return e
 		}
@@ -94,7 +94,7 @@ func (v View) Counter(offset, target uint64) (reached bool, err error) {
 	}
 	got := mapped.Word(v.m.data, offset).Load()
 	if got > target && v.m.t.strict() {
-		e := v.m.t.broken(RuleCounterTarget, "read a counter", transport.ErrPhase)
+		e := v.m.t.broken(RuleCounterTarget, "read a counter", ErrUndefined)
 		e.Offset, e.Bytes = offset, 8
 		return true, e.because(fmt.Sprintf("%d, the target is %d", got, target))
 	}

@@ -56,7 +56,7 @@ func (t *Transport) ReleaseIDs(base transport.EndpointID, count int) error {
 			return t.broken(RuleIDState, "release ids", transport.ErrUnknownEndpoint).because(fmt.Sprintf("%d ids from %d on are not all reserved", count, base))
 		}
 		if id < uint64(len(table)) && table[id] != nil {
-			return t.broken(RuleIDState, "release ids", transport.ErrPhase).because(fmt.Sprintf("id %d still names an endpoint", id))
+			return t.broken(RuleIDState, "release ids", ErrUndefined).because(fmt.Sprintf("id %d still names an endpoint", id))
 		}
 	}
 	for i := range count {
@@ -76,7 +76,7 @@ func (t *Transport) associate(id transport.EndpointID, e *endpoint) error {
 		return t.broken(RuleIDState, "associate", transport.ErrUnknownEndpoint).because(fmt.Sprintf("id %d is not reserved", id))
 	}
 	if int(id) < len(old) && old[id] != nil {
-		return t.broken(RuleIDState, "associate", transport.ErrPhase).because(fmt.Sprintf("id %d names an endpoint already", id))
+		return t.broken(RuleIDState, "associate", ErrUndefined).because(fmt.Sprintf("id %d names an endpoint already", id))
 	}
 	table := make([]*endpoint, max(len(old), int(id)+1))
 	copy(table, old)

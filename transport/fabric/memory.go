@@ -67,7 +67,7 @@ func (m *memory) Free() error {
 	case m.freed:
 		return nil
 	case m.bound > 0:
-		e := t.broken(RuleFreedWhileBound, "free", transport.ErrPhase)
+		e := t.broken(RuleFreedWhileBound, "free", ErrUndefined)
 		e.Bytes = m.size
 		return e
 	}

@@ -61,7 +61,7 @@ func (e *endpoint) addDevice(i int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.home != nil || e.destroyed {
-		return t.broken(RuleNotMember, op, transport.ErrPhase).at(e, 0, 0).because("added already, or destroyed")
+		return t.broken(RuleNotMember, op, ErrUndefined).at(e, 0, 0).because("added already, or destroyed")
 	}
 	t.mu.Lock()
 	d, err := t.device()
@@ -108,7 +108,7 @@ func (e *endpoint) assemble() (bool, error) {
 			if !ok || !b.claim(m.nonce) {
 				return fmt.Errorf("fabric: multicast endpoint %d: member %d is gone: %w", e.id, i, transport.ErrUnknownEndpoint)
 			}
-			parts = append(parts, newPart(d, b, m.nonce))
+			parts = append(parts, newPart(d, b, m.nonce, e.t.cfg.rank))
 		}
 		return nil
 	}()

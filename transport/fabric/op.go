@@ -24,7 +24,7 @@ type op struct {
 	local   []byte // source, or destination of what is fetched
 	operand []byte // of an atom
 
-	owned bool   // the source was copied
+	owned bool   // the source may change: it was copied, or read
 	sum   uint64 // of the source, strict mode only
 
 	pieceBytes, pieces int
@@ -33,6 +33,7 @@ type op struct {
 	order  []uint16 // units, shuffled
 	next   int
 	failed bool
+	done   bool
 
 	// of the fault that the op meets
 	fault        faults.Fault

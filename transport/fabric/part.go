@@ -29,8 +29,8 @@ type segment struct {
 	base    uint64 // of data in the region
 }
 
-func newPart(d *device, b block, nonce uint64) *part {
-	return &part{dev: d, blk: b, nonce: nonce, user: b.newUser()}
+func newPart(d *device, b block, nonce uint64, rank int) *part {
+	return &part{dev: d, blk: b, nonce: nonce, user: b.newUser(rank)}
 }
 
 // view returns what is bound now, or nil if the endpoint is gone.

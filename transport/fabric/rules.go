@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weft-go/weft/transport"
@@ -175,14 +176,19 @@ func Rules() []Rule {
 	return all
 }
 
+// ErrUndefined is behind a [RuleError] whose rule the contract has no error for: what
+// a real fabric does then is anybody's guess.
+var ErrUndefined = errors.New("what happens is undefined")
+
 // A RuleError says which rule was broken, by what, and between whom. The contract's
-// error that belongs to it, such as [transport.ErrBounds], is found by errors.Is.
+// error that belongs to it, such as [transport.ErrBounds], or [ErrUndefined], is
+// found by errors.Is.
 type RuleError struct {
 	Rule     Rule
-	Op       string // the operation or call
-	Rank     int    // who broke the rule, −1 if its rank is not known
-	Peer     int    // the other side, −1 if there is none or its rank is not known
-	Endpoint transport.EndpointID
+	Op       string               // the operation or call
+	Rank     int                  // who broke the rule, −1 if its rank is not known
+	Peer     int                  // the other side, −1 if there is none or its rank is not known
+	Endpoint transport.EndpointID // 0 if it is about none
 	Offset   uint64
 	Bytes    uint64
 	Detail   string
@@ -194,7 +200,12 @@ func (e *RuleError) Error() string {
 	if e.Peer >= 0 {
 		text += fmt.Sprintf(", peer %d", e.Peer)
 	}
-	text += fmt.Sprintf(", endpoint %d, %d bytes at %d", e.Endpoint, e.Bytes, e.Offset)
+	if e.Endpoint != 0 {
+		text += fmt.Sprintf(", endpoint %d", e.Endpoint)
+	}
+	if e.Bytes != 0 {
+		text += fmt.Sprintf(", %d bytes at %d", e.Bytes, e.Offset)
+	}
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}

@@ -526,10 +526,61 @@ func TestRules(t *testing.T) {
 						require.Contains(t, err.Error(), rule.String())
 						require.NotNil(t, errors.Unwrap(broken), "%v is none of the contract's errors", err)
 						require.Contains(t, []int{0, 1, 2}, broken.Rank)
+						if rule == fabric.RuleUnboundInUse || rule == fabric.RuleMissingAcquire || rule == fabric.RuleMissingRelease {
+							require.Equal(t, 1, broken.Rank+broken.Peer, "both sides: %v", err)
+						}
+						require.NotEqual(t, broken.Rank, broken.Peer)
 					})
 				}
 			}
 		}
+	}
+}
+
+// TestDiagnostics: what no call can return goes to a callback, to a list, and to
+// the first Close.
+func TestDiagnostics(t *testing.T) {
+	var told []error
+	p := openPair(t, fabric.NewLocal, fabric.WithMode(fabric.ModeStrict), fabric.WithDiagnostics(func(err error) { told = append(told, err) }))
+	src := make([]byte, 64)
+	for range 3 {
+		require.NoError(t, p.ts[1].Put(p.c, p.at(1024), src))
+		src[0]++
+		p.finish()
+	}
+	require.Len(t, told, 3)
+	require.Equal(t, told, p.ts[1].Diagnostics())
+	err := p.ts[1].Close()
+	for _, e := range told {
+		require.ErrorIs(t, err, e)
+	}
+	require.NoError(t, p.ts[1].Close(), "again")
+}
+
+// TestView refuses what is outside the memory, or of another rank.
+func TestView(t *testing.T) {
+	p := openPair(t, fabric.NewLocal)
+	_, err := p.ts[1].View(p.mem)
+	require.ErrorIs(t, err, transport.ErrUnsupported)
+	_, err = p.ts[1].View(nil)
+	require.ErrorIs(t, err, transport.ErrUnsupported)
+	for _, v := range []fabric.View{p.view, {}} {
+		require.ErrorIs(t, v.Read(make([]byte, 16), pairBytes-8), transport.ErrBounds)
+		require.ErrorIs(t, v.Write(1<<64-8, make([]byte, 16)), transport.ErrBounds)
+		_, err = v.Counter(pairBytes, 1)
+		require.ErrorIs(t, err, transport.ErrBounds)
+	}
+	require.NoError(t, p.view.Write(256, []byte{7, 0, 0, 0, 0, 0, 0, 0}))
+	got := make([]byte, 8)
+	require.NoError(t, p.view.Read(got, 256))
+	require.Equal(t, []byte{7, 0, 0, 0, 0, 0, 0, 0}, got)
+	for _, c := range []struct {
+		target  uint64
+		reached bool
+	}{{p.mem.Load(256) + 1, false}, {p.mem.Load(256), true}, {p.mem.Load(256) - 1, true}} {
+		reached, err := p.view.Counter(256, c.target)
+		require.NoError(t, err, "only the strict mode minds")
+		require.Equal(t, c.reached, reached)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *Completion) checkSources() {
 		if o.owned || o.fetches() || maphash.Bytes(sourceSeed, o.source()) == o.sum {
 			continue
 		}
-		c.t.diag.add(c.t.broken(RuleSourceChanged, o.kind.String(), transport.ErrPhase).at(o.e, o.offset, uint64(o.n)))
+		c.t.diag.add(c.t.broken(RuleSourceChanged, o.kind.String(), ErrUndefined).at(o.e, o.offset, uint64(o.n)))
 	}
 }
 
