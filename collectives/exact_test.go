@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -25,7 +26,8 @@ type exactCase struct {
 	name string
 	// prepare makes a [world], and returns what a rank does in it.
 	prepare func(n, count int, seed uint64) func(ctx context.Context, c *comm.Communicator, set formSet) error
-	slow    bool // not for the largest counts
+	large   bool // elements that are too large for the largest count
+	moved   bool // nothing is reduced
 }
 
 // run does so on one rank, in the given forms.
@@ -89,7 +91,7 @@ func numberCase[T kernels.Number](gen func(*rand.Rand) T) exactCase {
 // typeCase is the case of any type, with operators for the …Func forms.
 func typeCase[T comparable](gen func(*rand.Rand) T, operators ...reducer[T]) exactCase {
 	var zero T
-	return exactCase{name: fmt.Sprintf("%T by functions", zero), slow: true, prepare: func(n, count int, seed uint64) rankProgram {
+	return exactCase{name: fmt.Sprintf("%T by functions", zero), large: unsafe.Sizeof(zero) > 100, moved: len(operators) == 0, prepare: func(n, count int, seed uint64) rankProgram {
 		return newWorld(n, count, seed, gen, sameValue[T], operators).run
 	}}
 }
@@ -226,11 +228,14 @@ func exactAll(c *comm.Communicator, seed uint64, quick bool) error {
 				set = allForms
 			}
 			if count > 2000 {
-				if k.slow || quick && i%6 != 3 {
+				if k.large || quick && i%6 != 3 {
 					continue
 				}
 				if i >= 2 {
 					set = blocking
+				}
+				if i >= 6 && !k.moved {
+					set |= onlyReductions
 				}
 			}
 			if quick && count < 2000 && (i+j)%4 != 0 {

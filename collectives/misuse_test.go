@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestWrongArguments(t *testing.T) {
 		{"AllToAll overlap", func() error { return AllToAll(ctx, c, s[1:10], s[0:9]) }, ErrOverlap},
 		{"Split color", func() error { _, err := c.Split(ctx, -2, 0); return err }, comm.ErrArgument},
 		{"Alloc negative", func() error { _, err := comm.Alloc[int8](ctx, c, -1); return err }, comm.ErrArgument},
-		{"Alloc too large", func() error { _, err := comm.Alloc[float64](ctx, c, 1<<47); return err }, comm.ErrArgument},
+		{"Alloc too large", func() error { _, err := comm.Alloc[float64](ctx, c, math.MaxInt); return err }, comm.ErrArgument},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,6 +168,16 @@ func TestMismatchAfterClose(t *testing.T) {
 		require.ErrorIs(t, err, comm.ErrMismatch)
 		require.ErrorContains(t, err, "rank 1: AllReduce #1 count 0 int8 sum; rank 0: AllReduce #1 count 10 int8 sum")
 		require.Less(t, time.Since(begin), 2*time.Second)
+	})
+	t.Run("numbers for two ranks to agree on", func(t *testing.T) {
+		cs := local(t, 2)
+		require.NoError(t, GatherV(ctx, cs[1], nil, nil, make([]int8, 4), 0))
+		require.NoError(t, cs[1].Close())
+		begin := time.Now()
+		err := GatherV(ctx, cs[0], make([]int8, 6), []int{1, 5}, []int8{1}, 0)
+		require.ErrorIs(t, err, comm.ErrMismatch)
+		require.ErrorContains(t, err, "rank 1: GatherV #1 root 0 count 4 int8; rank 0: GatherV #1 root 0 count 1 int8 (rank 0 expects 5 elements from rank 1)")
+		require.Less(t, time.Since(begin), time.Second)
 	})
 	t.Run("found by the other, no call since", func(t *testing.T) {
 		cs := local(t, 2)

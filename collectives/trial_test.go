@@ -390,6 +390,9 @@ const (
 	persistent
 	grouped
 	allForms formSet = 1<<iota - 1
+
+	// onlyReductions leaves out the others, which know of a type its size only.
+	onlyReductions formSet = 1 << iota
 )
 
 func (f formSet) String() string {
@@ -399,7 +402,10 @@ func (f formSet) String() string {
 // run makes all trials in the given forms.
 func (w *world[T]) run(ctx context.Context, c *comm.Communicator, set formSet) error {
 	r := rand.New(rand.NewPCG(w.seed, uint64(c.Rank())+2000))
-	ts := w.moves(c)
+	var ts []trial[T]
+	if set&onlyReductions == 0 {
+		ts = w.moves(c)
+	}
 	for k := range w.reducers {
 		ts = append(ts, w.reductions(c, k)...)
 	}

@@ -151,11 +151,11 @@ const explainTime = time.Second
 
 // disagree ends the communicator because a peer's message was not of this call.
 func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError) error {
-	var calls map[uint64]toldCall
-	if a := c.inquire(explainTime, m.Peer)[m.Peer]; a != nil {
-		calls = a.Calls
-	} else {
-		calls = c.lastWords(m.Peer)
+	calls := c.lastWords(m.Peer) // a rank that is gone does not answer
+	if calls == nil {
+		if a := c.inquire(explainTime, m.Peer)[m.Peer]; a != nil {
+			calls = a.Calls
+		}
 	}
 	e := c.compare(m.Peer, calls, seq)
 	if e == nil {

@@ -33,7 +33,7 @@ func TestPackedCalls(t *testing.T) {
 				}
 			}
 		}
-		for _, bytes := range []int{0, 1, 12, maxElemBytes - 1} {
+		for _, bytes := range []int{0, 1, 12, math.MaxInt & (maxElemBytes - 1)} {
 			for _, f := range []bool{false, true} {
 				for _, d := range []uint32{0, 1, 1 << 31} {
 					check(Call{Collective: k, Count: 7, ElemBytes: bytes, Func: f, Digest: d})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -74,13 +75,16 @@ func Local(n int, opts ...Option) ([]*Communicator, error) {
 // start makes the communicator of all ranks on a channel, which it closes if
 // that fails.
 func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings) (*Communicator, error) {
-	w := newWorld(ch, inProcess, s)
+	w, err := newWorld(ch, inProcess, s)
+	if err != nil {
+		return nil, errors.Join(err, closeChannel(ch))
+	}
 	ch.Start(w)
 	members := make([]int, ch.Size())
 	for i := range members {
 		members[i] = i
 	}
-	err := w.checkReachable()
+	err = w.checkReachable()
 	if err == nil {
 		var c *Communicator
 		if c, err = w.newCommunicator(ctx, nil, rootID, members, s.timeout); err == nil {
@@ -92,6 +96,13 @@ func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings
 	end, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	return nil, errors.Join(err, w.close(end))
+}
+
+// closeChannel gives a channel up that nobody has used.
+func closeChannel(ch bootstrap.Channel) error {
+	end, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	return ch.Close(end)
 }
 
 // newCommunicator makes a communicator of the given world ranks, this one among
@@ -110,16 +121,22 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	if parent != nil {
 		defer parent.stop.OnSet(func() { c.abort(c.orphaned(parent)) })()
 	}
-	err := c.connect(ctx)
+	var err error
+	if id == rootID { // the others have them from it
+		err = c.agreeSettings(ctx)
+	}
+	if err == nil {
+		err = c.connect(ctx)
+	}
 	if err == nil {
 		// Nobody goes on before all have what they need.
-		err = c.agreeSettings(ctx)
+		_, err = c.exchange(ctx, bootstrap.Message{})
 	}
 	if err == nil {
 		return c, nil
 	}
 	var abort *AbortError
-	if c.engine != nil && errors.As(err, &abort) && (abort.Reason == ReasonAbort || abort.Seq != 0) {
+	if errors.As(err, &abort) && c.engine != nil && (abort.Reason == ReasonAbort || abort.Seq != 0) {
 		return c, nil // a rank that has it already, and so knows that all do, ended it
 	}
 	// The others wait for this rank: whatever it was, it ends the communicator.
@@ -166,14 +183,19 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 // agreeSettings makes sure that all ranks were given the same settings where
 // that matters: they all see the same difference.
 func (c *Communicator) agreeSettings(ctx context.Context) error {
-	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(c.world.settings.algorithm)})
+	s := c.world.settings
+	names := []string{"WEFT_TRANSPORT", "WEFT_FAULTS", "WEFT_ALGO"}
+	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join([]string{s.transport, s.faults, s.algorithm}, "\x00"))})
 	if err != nil {
 		return err
 	}
+	first := strings.Split(string(all[0].Data), "\x00")
 	for p, m := range all {
-		if string(m.Data) != string(all[0].Data) {
-			return &AbortError{Origin: c.rank, Reason: ReasonMismatch, Ranks: []int{0, p},
-				Detail: fmt.Sprintf("WEFT_ALGO is %q on rank 0 and %q on rank %d", all[0].Data, m.Data, p)}
+		for i, v := range strings.Split(string(m.Data), "\x00") {
+			if i < len(first) && i < len(names) && v != first[i] {
+				return &AbortError{Origin: c.rank, Reason: ReasonMismatch, Ranks: []int{0, p},
+					Detail: fmt.Sprintf("%s is %q on rank 0 and %q on rank %d", names[i], first[i], v, p)}
+			}
 		}
 	}
 	return nil

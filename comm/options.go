@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/weft-go/weft/transport/fabric/faults"
 )
 
 // DefaultTimeout is the deadline of calls whose context has none.
@@ -15,6 +18,7 @@ const DefaultTimeout = 10 * time.Minute
 type settings struct {
 	timeout   time.Duration
 	transport string
+	faults    string
 	algorithm string
 	logger    *slog.Logger
 }
@@ -47,15 +51,42 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithTransport chooses the transport (WEFT_TRANSPORT): "auto" or "pointer".
+// WithTransport chooses the transport (WEFT_TRANSPORT), one of [Transports]:
+//
+//   - "auto", the default, is pointer, or fabric if there is a plan of faults.
+//   - "pointer" is mapped memory.
+//   - "fabric" is the software fabric, for developing and testing: its operations
+//     are asynchronous, as those of real hardware. "fabric:strict" adds the sanitizer,
+//     "fabric:fast" moves bytes at once. See package fabric.
+//
+// All ranks must give the same.
 func WithTransport(name string) Option {
 	return func(s *settings) error {
-		switch name {
-		case "auto", "pointer":
-			s.transport = name
-			return nil
+		if !slices.Contains(Transports(), name) {
+			return fmt.Errorf("%w: transport %q; known are %s", ErrArgument, name, strings.Join(Transports(), ", "))
 		}
-		return fmt.Errorf("%w: transport %q; known are auto, pointer", ErrArgument, name)
+		s.transport = name
+		return nil
+	}
+}
+
+// Transports returns the names that [WithTransport] takes.
+func Transports() []string {
+	return []string{"auto", "pointer", "fabric", "fabric:strict", "fabric:fast"}
+}
+
+// WithFaults has the software fabric fail as a plan says (WEFT_FAULTS), which is
+// written as package faults documents it; "" is no plan. Mapped memory, if that was
+// asked for, can't fail: an error. All ranks must give the same.
+func WithFaults(plan string) Option {
+	return func(s *settings) error {
+		if plan != "" {
+			if _, err := faults.Parse(plan); err != nil {
+				return fmt.Errorf("%w: faults: %w", ErrArgument, err)
+			}
+		}
+		s.faults = plan
+		return nil
 	}
 }
 
@@ -93,6 +124,9 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 	if v := getenv("WEFT_TRANSPORT"); v != "" {
 		from("WEFT_TRANSPORT", WithTransport(strings.ToLower(v)))
 	}
+	if v := getenv("WEFT_FAULTS"); v != "" {
+		from("WEFT_FAULTS", WithFaults(v))
+	}
 	if v := getenv("WEFT_ALGO"); v != "" {
 		from("WEFT_ALGO", WithAlgorithm(v))
 	}
@@ -110,6 +144,12 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 		if err := o(&s); err != nil {
 			return s, fmt.Errorf("weft: %w", err)
 		}
+	}
+	if s.faults != "" && s.transport == "auto" {
+		s.transport = "fabric"
+	}
+	if _, isFabric := fabricModes[s.transport]; s.faults != "" && !isFabric {
+		return s, fmt.Errorf("weft: %w: faults are for the fabric, the transport is %s", ErrArgument, s.transport)
 	}
 	return s, nil
 }

@@ -29,6 +29,10 @@ func TestConfigure(t *testing.T) {
 		{"unknown level", map[string]string{"WEFT_LOG": "loud"}, nil, 0, true},
 		{"nil option", nil, []Option{nil}, 0, true},
 		{"nil logger", nil, []Option{WithLogger(nil)}, 0, true},
+		{"fabric", map[string]string{"WEFT_TRANSPORT": "fabric:fast", "WEFT_FAULTS": "seed=1,rate=0.01"}, nil, DefaultTimeout, false},
+		{"faults need a fabric", map[string]string{"WEFT_TRANSPORT": "pointer", "WEFT_FAULTS": "rate=0.01"}, nil, 0, true},
+		{"faults by option", nil, []Option{WithTransport("pointer"), WithFaults("rate=0.01")}, 0, true},
+		{"no such faults", nil, []Option{WithTransport("fabric"), WithFaults("rate=often")}, 0, true},
 		{"all", map[string]string{"WEFT_LOG": "error"}, []Option{WithTransport("auto"), WithLogger(slog.New(slog.DiscardHandler))}, DefaultTimeout, false},
 	}
 	for _, tt := range tests {
@@ -49,24 +53,44 @@ func TestConfigure(t *testing.T) {
 	require.ErrorIs(t, err, ErrArgument)
 }
 
-// TestSettingsDiffer: ranks with different algorithms don't start.
-func TestSettingsDiffer(t *testing.T) {
-	s, err := configure(nil, func(string) string { return "" })
+// TestFaultsChooseFabric: a plan of faults is enough for a program to run on what
+// can fail.
+func TestFaultsChooseFabric(t *testing.T) {
+	s, err := configure(nil, func(name string) string { return map[string]string{"WEFT_FAULTS": "rate=0.5"}[name] })
 	require.NoError(t, err)
-	errs := make(chan error)
-	for r, ch := range bootstrap.Local(3) {
-		mine := s
-		if r == 2 {
-			mine.algorithm = "ring"
+	require.Equal(t, "fabric", s.transport)
+}
+
+// TestSettingsDiffer: ranks with different settings don't start.
+func TestSettingsDiffer(t *testing.T) {
+	for _, tt := range []struct {
+		o    Option
+		text string
+	}{
+		{WithAlgorithm("ring"), `WEFT_ALGO is "" on rank 0 and "ring" on rank 2`},
+		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
+		{WithFaults("rate=0.01"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
+	} {
+		none := func(string) string { return "" }
+		s, err := configure(nil, none)
+		require.NoError(t, err)
+		other, err := configure([]Option{tt.o}, none)
+		require.NoError(t, err)
+		errs := make(chan error)
+		for r, ch := range bootstrap.Local(3) {
+			mine := s
+			if r == 2 {
+				mine = other
+			}
+			go func() {
+				_, err := start(context.Background(), ch, true, mine)
+				errs <- err
+			}()
 		}
-		go func() {
-			_, err := start(context.Background(), ch, true, mine)
-			errs <- err
-		}()
-	}
-	for range 3 {
-		err := <-errs
-		require.ErrorIs(t, err, ErrMismatch)
-		require.ErrorContains(t, err, `"ring" on rank 2`)
+		for range 3 {
+			err := <-errs
+			require.ErrorIs(t, err, ErrMismatch)
+			require.ErrorContains(t, err, tt.text)
+		}
 	}
 }

@@ -20,12 +20,19 @@ func (w *world) route(rank int) Route {
 	switch {
 	case peer.Rank == me.Rank:
 		return Route{"self", "own memory"}
+	case w.isFabric() && (w.inProcess || peer.Node == me.Node):
+		return Route{w.settings.transport, "the software fabric, as asked for"}
 	case w.inProcess:
 		return Route{"pointer", "same process: memory on the Go heap"}
 	case peer.Node == me.Node:
 		return Route{"pointer", "same node: anonymous shared memory"}
 	}
 	return Route{"", fmt.Sprintf("on another node (host %s); there is no transport between nodes yet", peer.Host)}
+}
+
+func (w *world) isFabric() bool {
+	_, ok := fabricModes[w.settings.transport]
+	return ok
 }
 
 // checkReachable returns an error that names the first rank without a route.

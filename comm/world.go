@@ -10,7 +10,6 @@ import (
 
 	"github.com/weft-go/weft/comm/bootstrap"
 	"github.com/weft-go/weft/transport"
-	"github.com/weft-go/weft/transport/pointer"
 )
 
 // world is what all communicators of one rank have in common: the control
@@ -59,18 +58,16 @@ const (
 	msgLeft                      // to msgLeave: the sender is in no call with you any more
 )
 
-func newWorld(ch bootstrap.Channel, inProcess bool, s settings) *world {
-	w := &world{
-		ch: ch, inProcess: inProcess, settings: s,
+func newWorld(ch bootstrap.Channel, inProcess bool, s settings) (*world, error) {
+	t, err := openTransport(ch, inProcess, s)
+	if err != nil {
+		return nil, err
+	}
+	return &world{
+		ch: ch, transport: t, inProcess: inProcess, settings: s,
 		logger: s.logger.With("rank", ch.Rank()),
 		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{}, shared: map[any]any{}, gone: map[uint64]struct{}{},
-	}
-	if inProcess || ch.Size() == 1 {
-		w.transport = pointer.NewLocal()
-	} else {
-		w.transport = pointer.NewShared()
-	}
-	return w
+	}, nil
 }
 
 // HandleMessage implements [bootstrap.Handler].
