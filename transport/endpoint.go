@@ -53,8 +53,8 @@ type Endpoint interface {
 	// Ready waits until the endpoint can be bound and used: creation and import
 	// are asynchronous.
 	Ready(ctx context.Context) error
-	// Bind puts memory behind the offsets offset … offset+m.Size()−1. Only the
-	// owner binds.
+	// Bind puts memory behind the offsets offset … offset+m.Size()−1. At offset 0 the
+	// memory may be larger than the endpoint. Only the owner binds.
 	Bind(offset uint64, m Memory) error
 	// Unbind takes the memory away that one Bind put there. Nobody may use those
 	// offsets any more: that takes a barrier before.
