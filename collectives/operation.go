@@ -127,7 +127,12 @@ func unitBytes(call comm.Call) int {
 }
 
 // units is what count elements of a call are for a plan.
-func units(call comm.Call, count int) int { return count * (elemBytes(call) / unitBytes(call)) }
+func units(call comm.Call, count int) int {
+	if call.Type == kernels.TypeInvalid && !call.Func {
+		return count * elemBytes(call)
+	}
+	return count
+}
 
 // byPlan has a plan do a call, with count elements per block.
 func (o *operation) byPlan(k plan.Collective, count int) { o.kind, o.count = k, units(o.call, count) }

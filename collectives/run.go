@@ -27,6 +27,10 @@ type runner struct {
 	// schedules of the calls that were made; bounded by their steps in all.
 	schedules map[callKey]*plan.Schedule
 	steps     int
+	// last is the schedule of lastKey, the latest: to hash a key takes as long as
+	// half of a short call.
+	last    *plan.Schedule
+	lastKey callKey
 }
 
 // callKey is what the schedule of a call depends on.
@@ -153,7 +157,10 @@ func (r *runner) planned(ctx context.Context, o *operation) error {
 // schedule runs the schedule of a call of count elements, built on first use.
 func (r *runner) schedule(ctx context.Context, k plan.Collective, call comm.Call, count int) error {
 	key := callKey{call, count}
-	s, ok := r.schedules[key]
+	s, ok := r.last, r.last != nil && r.lastKey == key
+	if !ok {
+		s, ok = r.schedules[key]
+	}
 	if !ok {
 		shape := shapeOf(r.e, k, call, count)
 		algorithm, err := r.chooser.choose(shape, call)
@@ -169,6 +176,7 @@ func (r *runner) schedule(ctx context.Context, k plan.Collective, call comm.Call
 		}
 		r.schedules[key] = s
 	}
+	r.last, r.lastKey = s, key
 	x := &r.x
 	if err := x.window.check(s); err != nil {
 		return err
