@@ -1,0 +1,65 @@
+package lane
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/internal/model"
+)
+
+// deep explores larger bounds: minutes and some GiB of memory.
+var deep = flag.Bool("deep", false, "explore larger bounds")
+
+func twos(n int) []uint64 { return ofUnits(2, n) }
+
+func ofUnits(units uint64, n int) []uint64 {
+	l := make([]uint64, n)
+	for i := range l {
+		l[i] = units
+	}
+	return l
+}
+
+// worlds are the bounds within which nothing wrong is possible.
+var worlds = []struct {
+	name string
+	deep bool
+	bounds
+}{
+	{"two primaries", false, bounds{lengths: twos(3), shape: Shape{2, 2, 1}, faults: 2}},
+	{"one primary", false, bounds{lengths: twos(4), shape: Shape{1, 2, 1}, faults: 2}},
+	{"two members", false, bounds{lengths: ofUnits(1, 2), shape: Shape{1, 2, 1}, receivers: 2, faults: 2}},
+	{"two members, three messages", false, bounds{lengths: ofUnits(1, 3), shape: Shape{1, 1, 1}, receivers: 2, faults: 1}},
+	{"two members, two units", false, bounds{lengths: twos(2), shape: Shape{1, 1, 1}, receivers: 2, faults: 1}},
+	{"empty messages", false, bounds{lengths: []uint64{2, 0, 0, 2}, shape: Shape{2, 2, 1}, faults: 2}},
+	{"renewal", false, bounds{lengths: twos(4), shape: Shape{1, 1, 3}, faults: 2}},
+	{"releases of two", false, bounds{lengths: twos(4), shape: Shape{2, 1, 2}, faults: 2, batch: 2, flights: 1}},
+	{"given up", false, bounds{lengths: twos(3), shape: Shape{1, 1, 2}, faults: 2, giveUp: true, flights: 1}},
+	{"another way", false, bounds{lengths: twos(3), shape: Shape{1, 1, 3}, faults: 2, detour: true}},
+
+	{"two primaries, four messages", true, bounds{lengths: twos(4), shape: Shape{2, 2, 1}, faults: 2}},
+	{"three faults", true, bounds{lengths: twos(3), shape: Shape{2, 3, 1}, faults: 3}},
+	{"two members, two primaries", true, bounds{lengths: ofUnits(1, 3), shape: Shape{2, 2, 1}, receivers: 2, faults: 2}},
+	{"three units", true, bounds{lengths: ofUnits(3, 3), shape: Shape{2, 2, 1}, faults: 2}},
+	{"everything", true, bounds{lengths: []uint64{2, 1, 0}, shape: Shape{1, 1, 3}, faults: 2, giveUp: true, detour: true}},
+}
+
+func TestLane(t *testing.T) {
+	for _, w := range worlds {
+		t.Run(w.name, func(t *testing.T) {
+			if w.deep && !*deep {
+				return
+			}
+			begin := time.Now()
+			r := w.system().Explore()
+			t.Logf("%d states in %v", r.States, time.Since(begin).Round(time.Millisecond))
+			require.Equal(t, model.OK, r.Outcome, r)
+		})
+	}
+}
+
+var _ = fmt.Sprint
