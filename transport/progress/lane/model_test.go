@@ -2,7 +2,6 @@ package lane
 
 import (
 	"flag"
-	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +9,10 @@ import (
 
 	"github.com/weft-go/weft/internal/model"
 )
+
+// small is set where all is slow: exploring is one goroutine's work, of which a race
+// detector finds nothing.
+var small bool
 
 // deep explores larger bounds: minutes and some GiB of memory.
 var deep = flag.Bool("deep", false, "explore larger bounds")
@@ -39,11 +42,13 @@ var worlds = []struct {
 	{"renewal", false, bounds{lengths: twos(4), shape: Shape{1, 1, 3}, faults: 2}},
 	{"releases of two", false, bounds{lengths: twos(4), shape: Shape{2, 1, 2}, faults: 2, batch: 2, flights: 1}},
 	{"given up", false, bounds{lengths: twos(3), shape: Shape{1, 1, 2}, faults: 2, giveUp: true, flights: 1}},
+	{"repeats", false, bounds{lengths: twos(3), shape: Shape{1, 2, 1}, faults: 1, repeat: true}},
 	{"another way", false, bounds{lengths: twos(3), shape: Shape{1, 1, 3}, faults: 2, detour: true}},
 
-	{"two primaries, four messages", true, bounds{lengths: twos(4), shape: Shape{2, 2, 1}, faults: 2}},
-	{"three faults", true, bounds{lengths: twos(3), shape: Shape{2, 3, 1}, faults: 3}},
-	{"two members, two primaries", true, bounds{lengths: ofUnits(1, 3), shape: Shape{2, 2, 1}, receivers: 2, faults: 2}},
+	{"two primaries, four messages", false, bounds{lengths: twos(4), shape: Shape{2, 2, 1}, faults: 2}},
+	{"repeats, two faults", true, bounds{lengths: twos(3), shape: Shape{1, 2, 1}, faults: 2, repeat: true}},
+	{"three faults", false, bounds{lengths: twos(3), shape: Shape{2, 3, 1}, faults: 3}},
+	{"two members, two primaries", true, bounds{lengths: ofUnits(1, 3), shape: Shape{2, 1, 1}, receivers: 2, faults: 1}},
 	{"three units", true, bounds{lengths: ofUnits(3, 3), shape: Shape{2, 2, 1}, faults: 2}},
 	{"everything", true, bounds{lengths: []uint64{2, 1, 0}, shape: Shape{1, 1, 3}, faults: 2, giveUp: true, detour: true}},
 }
@@ -51,7 +56,7 @@ var worlds = []struct {
 func TestLane(t *testing.T) {
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) {
-			if w.deep && !*deep {
+			if w.deep && !*deep || small && w.faults > 1 {
 				return
 			}
 			begin := time.Now()
@@ -61,5 +66,3 @@ func TestLane(t *testing.T) {
 		})
 	}
 }
-
-var _ = fmt.Sprint

@@ -77,17 +77,20 @@ func (r *Receiver) Named(header uint64) (length uint64, ok bool) {
 	return length, ok
 }
 
-// Take goes on to the message after the next, which was found in a cell, or came
-// another way from the sender that had begun it in that cell.
-func (r *Receiver) Take(at Place, length uint64) {
+// Take goes on to the message after the next. That one was found by the counter
+// of its primary, or by a header in a cell, or came another way (None) from a sender
+// that had begun it in that cell.
+func (r *Receiver) Take(at Place, by Path, length uint64) {
+	counted := &r.targets[r.next%uint64(r.shape.Primaries)]
+	r.next++
 	if at.Generation != r.generation {
+		// The new counters start from zero, and none of them counts this message.
 		r.generation = at.Generation
 		clear(r.targets)
-		r.next++
-		return // the renewed lane's counters count from zero, and not this message
+		return
 	}
-	if r.without.on(targetAll) || at.Cell < r.shape.Primaries {
-		r.targets[r.next%uint64(r.shape.Primaries)] += length
+	// Whichever way it came, its counted put may still bring the counter there.
+	if by == Counted || r.without.on(targetAll) {
+		*counted += length
 	}
-	r.next++
 }

@@ -56,7 +56,7 @@ type rx struct {
 	rcv     Receiver
 	targets [maxPrimaries]uint64
 	reading bool
-	boxed   bool // reads out of a box
+	by      Path // how it found what it reads; None: in a box
 	at      Place
 	read    int
 
@@ -78,8 +78,9 @@ type packets struct {
 	value   uint64
 	step    Step
 	pending uint8
-	open    bool // the phase has not ended: it reads the message when it lands
-	garbage bool // what it read was garbage
+	again   uint8 // had landed before, and is not counted again
+	open    bool  // the phase has not ended: it reads the message when it lands
+	garbage bool  // what it read was garbage
 }
 
 // bounds are those of a world.
@@ -92,6 +93,7 @@ type bounds struct {
 	flights   int  // messages under way at once; 0: any number
 	giveUp    bool // phases may be given up before they end
 	detour    bool // messages may go another way instead of again
+	repeat    bool // what landed before a report may land again after it
 	without   rule
 	most      int
 }
@@ -226,12 +228,15 @@ func (l *lanes) fly1(w *world, e int, s Step) {
 		f.step.Path, f.pending = None, 0
 		return
 	}
-	f.step = s
-	n := l.receivers
-	if s.Path != Header {
-		n *= l.units(e)
+	f.step, f.pending = s, l.all(s)
+}
+
+// all are the packets of a phase.
+func (l *lanes) all(s Step) uint8 {
+	if s.Path == Header {
+		return 1<<l.receivers - 1
 	}
-	f.pending = 1<<n - 1
+	return 1<<(l.receivers*l.units(int(s.Epoch))) - 1
 }
 
 // fly is what may become of the phase under way of a message.
@@ -241,7 +246,7 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 		if f.pending>>i&1 != 0 {
 			l.to(m, false, func(n *world) {
 				n.flights[e].pending &^= 1 << i
-				l.land(n, f.step, i, f.sent)
+				l.land(n, f.step, i, f.sent, true)
 			}, "  lands: %d, path %d, packet %d", e, int(f.step.Path), i)
 		}
 	}
@@ -249,6 +254,9 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 		l.to(m, false, func(n *world) { l.fly1(n, e, l.sender(n).Report(f.step, true)) }, "clean: %d, path %d", e, int(f.step.Path))
 	}
 	rest := packets{step: f.step, pending: f.pending, garbage: f.sent}
+	if l.repeat {
+		rest.again = l.all(f.step) &^ f.pending
+	}
 	open := rest
 	open.open = f.step.Path != Header
 	if w.faults > 0 {
@@ -284,7 +292,7 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 }
 
 // land is a packet's arrival.
-func (l *lanes) land(w *world, s Step, packet int, spoilt bool) {
+func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
 	at := l.place(s.At)
 	if s.Path == Header {
 		h := &w.rx[packet].headers[at-s.At.Cell+headerCell(switchboard(l.without), s.At.Cell)]
@@ -297,7 +305,7 @@ func (l *lanes) land(w *world, s Step, packet int, spoilt bool) {
 	if spoilt {
 		x.data[at][packet%n] = garbage
 	}
-	if s.Path == Counted {
+	if s.Path == Counted && counts {
 		x.counters[at-s.At.Cell+counterOf(switchboard(l.without), s.At.Cell)]++
 	}
 }
@@ -327,32 +335,32 @@ func (l *lanes) receive(w *world, m *model.Moves[world], r int) {
 		l.mustNotEnd(m)
 		return
 	}
-	start := func(at Place, boxed bool) func(n *world) {
+	start := func(at Place, by Path) func(n *world) {
 		return func(n *world) {
 			x := &n.rx[r]
-			x.reading, x.boxed, x.at, x.read = true, boxed, at, 0
+			x.reading, x.by, x.at, x.read = true, by, at, 0
 		}
 	}
 	if found {
-		l.to(m, false, start(primary, false), "receiver %d: %d by counter of cell %d", r, e, primary.Cell)
+		l.to(m, false, start(primary, Counted), "receiver %d: %d by counter of cell %d", r, e, primary.Cell)
 	}
 	for i := range rcv.Headers() {
 		p := rcv.Header(i)
 		if length, ok := rcv.Named(x.headers[l.place(p)-p.Cell+headerCell(rcv.without, p.Cell)]); ok {
-			l.to(m, false, start(p, false), "receiver %d: %d by header of cell %d of generation %d", r, e, p.Cell, p.Generation)
+			l.to(m, false, start(p, Header), "receiver %d: %d by header of cell %d of generation %d", r, e, p.Cell, p.Generation)
 			if length != l.lengths[e] {
 				m.Wrong("length")
 			}
 		}
 	}
 	if w.boxes[e].full {
-		l.to(m, false, start(w.boxes[e].at, true), "receiver %d: %d came another way", r, e)
+		l.to(m, false, start(w.boxes[e].at, None), "receiver %d: %d came another way", r, e)
 	}
 }
 
 func (l *lanes) read(w *world, m *model.Moves[world], r, e int) {
 	x := &w.rx[r]
-	if x.read < l.units(e) && !x.boxed {
+	if x.read < l.units(e) && x.by != None {
 		v := x.data[l.place(x.at)][x.read]
 		l.to(m, false, func(n *world) { n.rx[r].read++ }, "receiver %d: reads unit %d of %d: %d", r, x.read, e, int(v)-1)
 		if int(v) != e+1 {
@@ -366,8 +374,8 @@ func (l *lanes) read(w *world, m *model.Moves[world], r, e int) {
 	}
 	l.to(m, false, func(n *world) {
 		x := &n.rx[r]
-		l.receiver(n, r).Take(x.at, l.lengths[e])
-		x.reading, x.boxed, x.at, x.read = false, false, Place{}, 0
+		l.receiver(n, r).Take(x.at, x.by, l.lengths[e])
+		x.reading, x.by, x.at, x.read = false, None, Place{}, 0
 		if release {
 			l.credit(n, r, x.credit.Raise(uint64(e)+1))
 		}
@@ -419,7 +427,7 @@ func (l *lanes) release(w *world, m *model.Moves[world], r int) {
 }
 
 func (w *world) postpone(p packets) {
-	if p.pending != 0 || p.open {
+	if p.pending|p.again != 0 || p.open {
 		w.late[w.lates] = p
 		w.lates++
 	}
@@ -433,14 +441,15 @@ func (l *lanes) lateness(w *world, m *model.Moves[world]) {
 			continue
 		}
 		for j := range 8 {
-			if p.pending>>j&1 != 0 {
+			if (p.pending|p.again)>>j&1 != 0 {
 				l.to(m, true, func(n *world) {
 					n.late[i].pending &^= 1 << j
+					n.late[i].again &^= 1 << j
 					if p.credit {
 						n.words[p.rank] = l.raise(n.words[p.rank], p.value)
 						return
 					}
-					l.land(n, p.step, j, p.garbage || p.open && w.flights[p.step.Epoch].sent)
+					l.land(n, p.step, j, p.garbage || p.open && w.flights[p.step.Epoch].sent, p.pending>>j&1 != 0)
 				}, "  LATE: %d, path %d, packet %d", int(p.step.Epoch), int(p.step.Path), j)
 			}
 		}
@@ -468,11 +477,12 @@ func (l *lanes) tidy(w *world) {
 					h := w.rx[r].headers[l.place(p.step.At)-p.step.At.Cell+headerCell(switchboard(l.without), p.step.At.Cell)]
 					if h >= p.step.Value {
 						p.pending &^= 1 << r
+						p.again &^= 1 << r
 					}
 				}
 			}
 		}
-		if p.pending != 0 || p.open {
+		if p.pending|p.again != 0 || p.open {
 			late = append(late, p)
 		}
 	}
@@ -508,13 +518,13 @@ func parseStep(b []byte, s *Step) []byte {
 }
 
 func appendPackets(b []byte, p *packets) []byte {
-	b = append(b, bit(p.credit, p.open, p.garbage)|byte(p.rank)<<3, byte(p.value), p.pending)
+	b = append(b, bit(p.credit, p.open, p.garbage)|byte(p.rank)<<3, byte(p.value), p.pending, p.again)
 	return appendStep(b, &p.step)
 }
 
 func parsePackets(b []byte, p *packets) []byte {
-	*p = packets{credit: b[0]&1 != 0, open: b[0]&2 != 0, garbage: b[0]&4 != 0, rank: int(b[0] >> 3), value: uint64(b[1]), pending: b[2]}
-	return parseStep(b[3:], &p.step)
+	*p = packets{credit: b[0]&1 != 0, open: b[0]&2 != 0, garbage: b[0]&4 != 0, rank: int(b[0] >> 3), value: uint64(b[1]), pending: b[2], again: b[3]}
+	return parseStep(b[4:], &p.step)
 }
 
 func (l *lanes) places() int { return l.shape.Generations * l.shape.Cells() }
@@ -533,7 +543,7 @@ func (l *lanes) append(b []byte, w *world) []byte {
 	for r := range l.receivers {
 		x := &w.rx[r]
 		b = append(b, byte(w.credits[r]), byte(w.words[r]), byte(x.rcv.next), byte(x.rcv.generation),
-			bit(x.reading, x.boxed, x.credit.flying, x.pending)|byte(x.read)<<4, byte(x.at.Generation)<<4|byte(x.at.Cell),
+			bit(x.reading, x.credit.flying, x.pending)|byte(x.by)<<3|byte(x.read)<<5, byte(x.at.Generation)<<4|byte(x.at.Cell),
 			byte(x.credit.want), byte(x.credit.clean), byte(x.value))
 		for i := range l.shape.Primaries {
 			b = append(b, byte(x.targets[i]))
@@ -572,7 +582,7 @@ func (l *lanes) parse(b []byte, w *world) {
 		x := &w.rx[r]
 		w.credits[r], w.words[r] = uint64(b[0]), uint64(b[1])
 		x.rcv.next, x.rcv.generation = uint64(b[2]), int(b[3])
-		x.reading, x.boxed, x.credit.flying, x.pending, x.read = b[4]&1 != 0, b[4]&2 != 0, b[4]&4 != 0, b[4]&8 != 0, int(b[4]>>4)
+		x.reading, x.credit.flying, x.pending, x.by, x.read = b[4]&1 != 0, b[4]&2 != 0, b[4]&4 != 0, Path(b[4]>>3&3), int(b[4]>>5)
 		x.at = Place{int(b[5] >> 4), int(b[5] & 15)}
 		x.credit.want, x.credit.clean, x.value = uint64(b[6]), uint64(b[7]), uint64(b[8])
 		b = b[9:]
