@@ -24,7 +24,8 @@ type Limits struct {
 	BindAlign uint64
 	// OwnerAccess says that an owner may use its own unicast endpoint.
 	OwnerAccess bool
-	// Rebind says that other memory can be bound behind an exported endpoint.
+	// Rebind says that an endpoint takes several bindings, of ranges of it, and
+	// that other memory can be bound behind an exported endpoint.
 	Rebind bool
 	// Multicast says that JoinMulticast works.
 	Multicast bool

@@ -1,11 +1,11 @@
 package pointer
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/elementwise"
 )
 
 // Atom implements [transport.Transport].
@@ -32,29 +32,7 @@ func (t *Transport) Atom(c transport.Completion, old []byte, dst transport.Handl
 		return err
 	}
 	r := &e.replicas[0]
-	if size == 8 {
-		w, v := word(r.data, dst.Offset), binary.LittleEndian.Uint64(operand)
-		var was uint64
-		if op == transport.AtomCAS {
-			next := binary.LittleEndian.Uint64(operand[8:])
-			for was = w.Load(); was == v && !w.CompareAndSwap(v, next); was = w.Load() {
-			}
-		} else {
-			was = red64(w, v, op, typ)
-		}
-		binary.LittleEndian.PutUint64(old, was)
-	} else {
-		w, v := word32(r.data, dst.Offset), binary.LittleEndian.Uint32(operand)
-		var was uint32
-		if op == transport.AtomCAS {
-			next := binary.LittleEndian.Uint32(operand[4:])
-			for was = w.Load(); was == v && !w.CompareAndSwap(v, next); was = w.Load() {
-			}
-		} else {
-			was = red32(w, v, op, typ)
-		}
-		binary.LittleEndian.PutUint32(old, was)
-	}
-	r.bell.ringIfArmed()
+	elementwise.Atom(r.data, dst.Offset, old, operand, op, typ)
+	r.bell.RingIfArmed()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/mapped"
 )
 
 // endpoint is an offset space: a unicast endpoint has one replica once it is
@@ -31,7 +32,7 @@ type endpoint struct {
 // A replica is the memory behind an endpoint on one member.
 type replica struct {
 	data []byte
-	bell bell
+	bell mapped.Bell
 }
 
 func (e *endpoint) ID() transport.EndpointID { return e.id }

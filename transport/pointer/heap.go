@@ -1,13 +1,8 @@
 package pointer
 
 import (
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
-	"unsafe"
-
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/mapped"
 )
 
 // heapBacking is memory on the Go heap, shared by the goroutines of a process.
@@ -17,11 +12,7 @@ func newHeapMemory(size uint64) (*memory, error) {
 	if err := checkSize(size); err != nil {
 		return nil, err
 	}
-	size = roundUp(size, bindAlign)
-	// Go's heap does not move: a suitable start inside a larger slice stays one.
-	raw := make([]byte, size+bindAlign)
-	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % bindAlign
-	m := &memory{kind: heapMemory, data: raw[skip : uint64(skip)+size : uint64(skip)+size], bell: newHeapBell()}
+	m := &memory{kind: heapMemory, data: mapped.Heap(mapped.RoundUp(size, bindAlign), bindAlign), bell: mapped.NewHeapBell()}
 	m.back = heapBacking{m}
 	return m, nil
 }
@@ -33,90 +24,3 @@ func (b heapBacking) export(x *transport.Exported) error {
 
 // free leaves it to the collector: peers may still hold the memory.
 func (b heapBacking) free() error { return nil }
-
-// heapBell is a doorbell between goroutines.
-type heapBell struct {
-	armed atomic.Int32  // goroutines that sleep or are about to
-	seq   atomic.Uint32 // counts rings
-
-	mu     sync.Mutex
-	asleep []*sleeper
-	idle   []*sleeper // to be used again
-}
-
-// A sleeper is one goroutine's sleep.
-type sleeper struct {
-	rung  chan struct{}
-	timer *time.Timer
-}
-
-func newHeapBell() *heapBell { return &heapBell{} }
-
-func (b *heapBell) Arm() uint32 {
-	b.armed.Add(1)
-	return b.seq.Load()
-}
-
-func (b *heapBell) Disarm() { b.armed.Add(-1) }
-
-func (b *heapBell) Sleep(ticket uint32, timeout time.Duration) {
-	s := b.lieDown(ticket, timeout)
-	if s == nil {
-		return
-	}
-	select {
-	case <-s.rung:
-	case <-s.timer.C:
-	}
-	b.getUp(s)
-}
-
-// lieDown returns a sleeper that the next ring wakes, or nil if there was one
-// since the ticket.
-func (b *heapBell) lieDown(ticket uint32, timeout time.Duration) *sleeper {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.seq.Load() != ticket {
-		return nil
-	}
-	var s *sleeper
-	if last := len(b.idle) - 1; last >= 0 {
-		s, b.idle = b.idle[last], b.idle[:last]
-		s.timer.Reset(timeout)
-	} else {
-		s = &sleeper{rung: make(chan struct{}, 1), timer: time.NewTimer(timeout)}
-	}
-	b.asleep = append(b.asleep, s)
-	return s
-}
-
-func (b *heapBell) getUp(s *sleeper) {
-	s.timer.Stop()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.Index(b.asleep, s)
-	b.asleep = slices.Delete(b.asleep, i, i+1)
-	select {
-	case <-s.rung: // rung while the timer woke it
-	default:
-	}
-	b.idle = append(b.idle, s)
-}
-
-func (b *heapBell) Ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seq.Add(1)
-	for _, s := range b.asleep {
-		select {
-		case s.rung <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (b *heapBell) ringIfArmed() {
-	if b.armed.Load() != 0 {
-		b.Ring()
-	}
-}

@@ -1,12 +1,11 @@
 package pointer
 
 import (
-	"encoding/binary"
 	"fmt"
-	"unsafe"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/elementwise"
 )
 
 // PullRed implements [transport.Transport]. It is faster if dst is aligned to
@@ -24,46 +23,5 @@ func (t *Transport) PullRed(c transport.Completion, dst []byte, src transport.Ha
 	for i := range e.replicas {
 		srcs = append(srcs, e.replicas[i].data[src.Offset:src.Offset+uint64(len(dst))])
 	}
-	switch op {
-	case transport.RedAnd, transport.RedOr, transport.RedXor:
-		combineBits(dst, srcs, op)
-	default:
-		return reduce(dst, srcs, typ, kernelOp(op))
-	}
-	return nil
-}
-
-// combineBits works on 8 bytes at a time, whatever the word. All sources are
-// read before dst is written, which may be one of them.
-func combineBits(dst []byte, srcs [][]byte, op transport.RedOp) {
-	for o := 0; o < len(dst); o += 8 {
-		v := binary.NativeEndian.Uint64(srcs[0][o:])
-		for _, s := range srcs[1:] {
-			v = combine64(v, binary.NativeEndian.Uint64(s[o:]), op, kernels.TypeUint64)
-		}
-		binary.NativeEndian.PutUint64(dst[o:], v)
-	}
-}
-
-// reduce reduces into dst wherever it is. What kernels refuses, because dst is
-// not aligned or overlaps a source, goes through a block of its own: the
-// operation is booked and can't be refused any more.
-func reduce(dst []byte, srcs [][]byte, typ kernels.Type, op kernels.Op) error {
-	if kernels.Reduce(dst, srcs, typ, op) == nil {
-		return nil
-	}
-	block := make([]uint64, 512)
-	aligned := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(block))), 8*len(block))
-	part := make([][]byte, len(srcs))
-	for o := 0; o < len(dst); o += len(aligned) {
-		n := min(len(aligned), len(dst)-o)
-		for i, s := range srcs {
-			part[i] = s[o : o+n]
-		}
-		if err := kernels.Reduce(aligned[:n], part, typ, op); err != nil {
-			return err
-		}
-		copy(dst[o:], aligned[:n])
-	}
-	return nil
+	return elementwise.PullRed(dst, srcs, op, typ)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/elementwise"
 )
 
 // TestPullRedOrder: with numbers whose sums depend on the order, the result is
@@ -57,7 +58,7 @@ func TestPullRedOrder(t *testing.T) {
 			if op == transport.RedAdd {
 				require.NoError(t, kernels.Reduce(want, srcs, typ, kernels.Sum))
 			} else {
-				combineBits(want, srcs, op)
+				require.NoError(t, elementwise.PullRed(want, srcs, op, typ))
 				v := srcs[0][17]
 				for _, s := range srcs[1:] {
 					if op == transport.RedAnd {

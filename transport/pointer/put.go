@@ -1,6 +1,10 @@
 package pointer
 
-import "github.com/weft-go/weft/transport"
+import (
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/elementwise"
+	"github.com/weft-go/weft/transport/internal/mapped"
+)
 
 // Put implements [transport.Transport].
 func (t *Transport) Put(c transport.Completion, dst transport.Handle, src []byte) error {
@@ -29,7 +33,7 @@ func (t *Transport) put(c transport.Completion, dst transport.Handle, src []byte
 	}
 	for i := range e.replicas {
 		r := &e.replicas[i]
-		copyIn(r.data[dst.Offset:], src)
+		elementwise.Copy(r.data[dst.Offset:], src)
 		if count.counts {
 			r.count(count.offset, len(src))
 		}
@@ -43,31 +47,14 @@ func (t *Transport) PutMasked(c transport.Completion, dst transport.Handle, src 
 	if err != nil {
 		return err
 	}
-	to := e.replicas[0].data[dst.Offset:]
-	for i, b := range src {
-		if mask>>(i%transport.Granule)&1 != 0 {
-			to[i] = b
-		}
-	}
+	elementwise.CopyMasked(e.replicas[0].data[dst.Offset:], src, mask)
 	return nil
 }
 
 // count adds to a counter and wakes its owner.
 func (r *replica) count(offset uint64, n int) {
-	word(r.data, offset).Add(uint64(n))
-	r.bell.ringIfArmed()
-}
-
-// copyBlock is the most that one copy moves: from 1 MiB on, Go's copy goes
-// around the cache, and the peer would read from memory what was just written.
-const copyBlock = 256 << 10
-
-func copyIn(dst, src []byte) {
-	for len(src) > copyBlock {
-		copy(dst, src[:copyBlock])
-		dst, src = dst[copyBlock:], src[copyBlock:]
-	}
-	copy(dst, src)
+	mapped.Word(r.data, offset).Add(uint64(n))
+	r.bell.RingIfArmed()
 }
 
 // Get implements [transport.Transport].
@@ -76,6 +63,6 @@ func (t *Transport) Get(c transport.Completion, dst []byte, src transport.Handle
 	if err != nil {
 		return err
 	}
-	copyIn(dst, e.replicas[0].data[src.Offset:src.Offset+uint64(len(dst))])
+	elementwise.Copy(dst, e.replicas[0].data[src.Offset:src.Offset+uint64(len(dst))])
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/mapped"
 )
 
 // TestMain lets the test binary be the second process of TestTwoProcesses.
@@ -137,7 +138,7 @@ func TestTwoProcesses(t *testing.T) {
 		for o := uint64(0); o < 4096; o += 8 {
 			require.Equal(t, round*(o+1), binary.NativeEndian.Uint64(m.Bytes()[peerData+o:]), "round %d at %d", round, o)
 		}
-		word(m.Bytes(), peerWord+16).Store(round)
+		mapped.Word(m.Bytes(), peerWord+16).Store(round)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
@@ -243,6 +244,8 @@ func TestAnonymous(t *testing.T) {
 	require.GreaterOrEqual(t, st.Blocks*512, int64(8<<20), "pages are there from the start")
 }
 
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
 // memfd makes a descriptor as a peer of no good will might.
 func memfd(t testing.TB, size int64, flags, seals int) *os.File {
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|flags)
@@ -258,7 +261,7 @@ func memfd(t testing.TB, size int64, flags, seals int) *os.File {
 }
 
 func TestImportRefusesDescriptors(t *testing.T) {
-	page := int64(pageSize())
+	page := int64(mapped.PageSize())
 	h := handle{sharedMemory, true, uint64(page), uint64(page)}
 	sealable := unix.MFD_ALLOW_SEALING
 	readOnly := func() *os.File {
@@ -360,7 +363,7 @@ func FuzzImport(f *testing.F) {
 		m := e.(*endpoint).imported
 		limit := heap.Size()
 		if m.kind == sharedMemory {
-			limit = uint64(size) - pageSize()
+			limit = uint64(size) - mapped.PageSize()
 		}
 		require.LessOrEqual(t, e.Size(), m.Size())
 		require.LessOrEqual(t, m.Size(), limit)

@@ -13,9 +13,6 @@ func newSharedMemory(uint64) (*memory, error) {
 	return nil, fmt.Errorf("pointer: shared memory between processes on %s: %w", runtime.GOOS, transport.ErrUnsupported)
 }
 
-// checkInstalled does not know.
-func checkInstalled(uint64) error { return nil }
-
 func importSharedMemory(transport.Exported, handle) (*memory, error) {
 	return newSharedMemory(0)
 }

@@ -168,22 +168,46 @@ func (g *group) scramble(rng *rand.Rand) {
 
 var errNobody = errors.New("a member did not come")
 
-// exchanger makes all-gathers between the goroutines of a test.
+// exchanger makes all-gathers between the goroutines of a test, one after the other.
 type exchanger struct {
-	n     int
-	mu    sync.Mutex
-	parts []transport.Exported
-	have  int
-	full  chan struct{}
-	taken int
+	n      int
+	mu     sync.Mutex
+	rounds []*round
 }
 
-func newExchanger(n int) *exchanger {
-	return &exchanger{n: n, parts: make([]transport.Exported, n), full: make(chan struct{})}
+// A round is one all-gather.
+type round struct {
+	parts       []transport.Exported
+	have, taken int
+	full        chan struct{}
 }
 
-// as is the exchange of one rank. It can be used once.
+func newExchanger(n int) *exchanger { return &exchanger{n: n} }
+
+// Exchanges returns the ends of an all-gather between n goroutines, for tests of
+// what is built on a transport.
+func Exchanges(n int) []transport.Exchange {
+	x := newExchanger(n)
+	ends := make([]transport.Exchange, n)
+	for r := range ends {
+		ends[r] = x.as(r)
+	}
+	return ends
+}
+
+// round returns a rank's i-th all-gather.
+func (x *exchanger) round(i int) *round {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.rounds) <= i {
+		x.rounds = append(x.rounds, &round{parts: make([]transport.Exported, x.n), full: make(chan struct{})})
+	}
+	return x.rounds[i]
+}
+
+// as is the exchange of one rank.
 func (x *exchanger) as(rank int) transport.Exchange {
+	next := 0
 	return func(ctx context.Context, mine transport.Exported) ([]transport.Exported, error) {
 		if mine.File != nil { // the caller closes its own at once
 			f, err := duplicate(mine.File)
@@ -192,14 +216,16 @@ func (x *exchanger) as(rank int) transport.Exchange {
 			}
 			mine.File = f
 		}
+		r := x.round(next)
+		next++
 		x.mu.Lock()
-		x.parts[rank] = mine
-		if x.have++; x.have == x.n {
-			close(x.full)
+		r.parts[rank] = mine
+		if r.have++; r.have == x.n {
+			close(r.full)
 		}
 		x.mu.Unlock()
 		select {
-		case <-x.full:
+		case <-r.full:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(patience):
@@ -208,7 +234,7 @@ func (x *exchanger) as(rank int) transport.Exchange {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		out := make([]transport.Exported, x.n)
-		for i, p := range x.parts {
+		for i, p := range r.parts {
 			out[i] = p
 			if p.File != nil {
 				f, err := duplicate(p.File)
@@ -218,8 +244,8 @@ func (x *exchanger) as(rank int) transport.Exchange {
 				out[i].File = f
 			}
 		}
-		if x.taken++; x.taken == x.n {
-			for _, p := range x.parts {
+		if r.taken++; r.taken == x.n {
+			for _, p := range r.parts {
 				p.Close()
 			}
 		}

@@ -42,6 +42,7 @@ func Run(t *testing.T, open New) {
 		{"Transactions", checkTransactions},
 		{"Completion", checkCompletion},
 		{"Lifecycle", checkLifecycle},
+		{"Rebind", checkRebind},
 		{"MalformedHandle", checkMalformedHandle},
 		{"Close", checkClose},
 		{"Memory", checkMemory},

@@ -1,0 +1,154 @@
+package fabric
+
+import (
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/elementwise"
+	"github.com/weft-go/weft/transport/internal/mapped"
+)
+
+// perform executes one unit. It returns false if what the operation names is not
+// there any more; some bytes may have been moved then.
+func (o *op) perform(unit int) bool {
+	piece, n := unit%o.pieces, o.pieceBytes
+	from := piece * o.pieceBytes
+	if o.kind != transport.OpAtom {
+		n = min(n, o.n-from)
+	}
+	switch {
+	case o.kind == transport.OpPullRed:
+		return o.pull(from, n)
+	case o.kind == transport.OpGet:
+		p := o.parts[0]
+		v := p.enter()
+		ok := v != nil && o.get(v, from, n)
+		p.leave()
+		return ok
+	}
+	p := o.parts[unit/o.pieces]
+	v := p.enter()
+	ok := v != nil && o.write(v, from, n) && o.count(v, n)
+	p.leave()
+	return ok
+}
+
+// write does the operation's n bytes from from on, at one part.
+func (o *op) write(v *view, from, n int) bool {
+	t := o.e.t
+	for at := o.offset + uint64(from); n > 0; {
+		s := v.find(at)
+		if s == nil {
+			return false
+		}
+		k := int(min(uint64(n), s.end-at))
+		b := s.data[at-s.at:][:k]
+		if s.region.shadow.on() {
+			if o.kind != transport.OpPut && o.kind != transport.OpPutCounted && o.kind != transport.OpPutMultimem && o.kind != transport.OpPutCountedMultimem {
+				o.checkReleased(s, at, k)
+			}
+			// Before the bytes are there: an owner that sees them may fence at once.
+			s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
+		}
+		switch o.kind {
+		case transport.OpRed, transport.OpRedCounted, transport.OpRedMultimem:
+			elementwise.Red(b, o.local[from:from+k], o.redOp, o.typ)
+		case transport.OpPutMasked:
+			moveMasked(b, o.local[from:from+k], o.mask, t.unseen())
+		case transport.OpAtom:
+			elementwise.Atom(s.data, at-s.at, o.local, o.operand, o.redOp, o.typ)
+		default:
+			move(b, o.local[from:from+k], t.unseen())
+		}
+		s.region.bell.RingIfArmed()
+		at, from, n = at+uint64(k), from+k, n-k
+	}
+	return true
+}
+
+// count adds a piece's bytes to the counter at one part, after they are there.
+func (o *op) count(v *view, n int) bool {
+	if !o.counts {
+		return true
+	}
+	s := v.find(o.counter)
+	if s == nil {
+		return false
+	}
+	mapped.Word(s.data, o.counter-s.at).Add(uint64(n))
+	s.region.bell.RingIfArmed()
+	return true
+}
+
+func (o *op) get(v *view, from, n int) bool {
+	for at := o.offset + uint64(from); n > 0; {
+		s := v.find(at)
+		if s == nil {
+			return false
+		}
+		k := int(min(uint64(n), s.end-at))
+		if s.region.shadow.on() {
+			o.checkReleased(s, at, k)
+		}
+		move(o.local[from:from+k], s.data[at-s.at:][:k], o.e.t.unseen())
+		at, from, n = at+uint64(k), from+k, n-k
+	}
+	return true
+}
+
+// pull reduces n bytes from from on over all parts.
+func (o *op) pull(from, n int) bool {
+	unseen := o.e.t.unseen()
+	var fewViews [16]*view
+	var few [16][]byte
+	views := fewViews[:0]
+	ok := true
+	for _, p := range o.parts {
+		v := p.enter()
+		ok = ok && v != nil
+		views = append(views, v)
+	}
+	for at := o.offset + uint64(from); ok && n > 0; {
+		k := uint64(n)
+		for _, v := range views {
+			s := v.find(at)
+			if s == nil {
+				ok = false
+				break
+			}
+			k = min(k, s.end-at)
+		}
+		if !ok {
+			break
+		}
+		srcs := few[:0]
+		for _, v := range views {
+			s := v.find(at)
+			if s.region.shadow.on() {
+				o.checkReleased(s, at, int(k))
+			}
+			src := s.data[at-s.at:][:k]
+			if unseen {
+				seen := make([]byte, k)
+				move(seen, src, true)
+				src = seen
+			}
+			srcs = append(srcs, src)
+		}
+		ok = elementwise.PullRed(o.local[from:from+int(k)], srcs, o.redOp, o.typ) == nil
+		at, from, n = at+k, from+int(k), n-int(k)
+	}
+	for _, p := range o.parts {
+		p.leave()
+	}
+	return ok
+}
+
+// checkReleased wants what the fabric reads of a segment to have been released if
+// it was written through a pointer.
+func (o *op) checkReleased(s *segment, at uint64, n int) {
+	sh := &s.region.shadow
+	if bad, found := sh.later(shadowPointer, sh.writes(shadowReleased), s.base+at-s.at, uint64(n)); found {
+		e := o.e.t.broken(RuleMissingRelease, o.kind.String(), transport.ErrPhase).at(o.e, s.at+bad-s.base, shadowUnit)
+		e.Rank, e.Peer = o.peer(), o.e.t.cfg.rank
+		o.e.t.diag.add(e)
+	}
+}

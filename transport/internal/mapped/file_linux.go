@@ -1,0 +1,134 @@
+package mapped
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// seals keep the file's size as it is: a peer can't make us fault by shrinking it.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// ErrUnsealed: the descriptor is not sealed memory.
+var ErrUnsealed = errors.New("the descriptor is not sealed memory")
+
+// PageSize is the unit of what is mapped.
+func PageSize() uint64 { return uint64(os.Getpagesize()) }
+
+// NewFile returns an anonymous file of total bytes that can't change its size. It
+// has no pages yet; see [Allocate].
+func NewFile(total int64) (*os.File, error) {
+	fd, err := createFile()
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "weft")
+	if err = unix.Ftruncate(fd, total); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// createFile makes an anonymous file that can be sealed. Some systems refuse
+// files that could be executed, and older ones don't know the flag that says no.
+func createFile() (int, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("weft", flags|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL {
+		fd, err = unix.MemfdCreate("weft", flags)
+	}
+	return fd, err
+}
+
+// allocateStep is what one call allocates. A signal makes the call undo its work
+// and fail: the time it takes must be short next to that between the ticks of a
+// profiler.
+const allocateStep = 4 << 20
+
+// Allocate gives n bytes at offset of the file their pages now, so that want of
+// memory is an error here instead of a fault in the middle of a collective.
+func Allocate(file *os.File, offset, n int64) error {
+	for done := int64(0); done < n; {
+		step := min(allocateStep, n-done)
+		switch err := unix.Fallocate(int(file.Fd()), 0, offset+done, step); err {
+		case nil:
+			done += step
+		case unix.EINTR:
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// Release takes the pages of n bytes at offset of the file away; they are zero
+// when they are used again.
+func Release(file *os.File, offset, n int64) error {
+	for {
+		err := unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, n)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// SealedSize returns the size of a file that came from another process, which
+// must be sealed.
+func SealedSize(file *os.File) (int64, error) {
+	st, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	got, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals {
+		return 0, ErrUnsealed
+	}
+	return st.Size(), nil
+}
+
+// Map maps the first n bytes of the file. Populated memory has all its pages
+// mapped: a first touch in the hot path costs ten times as much.
+func Map(file *os.File, n int, populate bool) ([]byte, error) {
+	flags := unix.MAP_SHARED
+	if populate {
+		flags |= unix.MAP_POPULATE
+	}
+	return unix.Mmap(int(file.Fd()), 0, n, unix.PROT_READ|unix.PROT_WRITE, flags)
+}
+
+// Populate maps the pages of b, which was mapped, as far as the system can.
+func Populate(b []byte) {
+	if len(b) > 0 {
+		_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	}
+}
+
+// Unmap gives back what Map returned.
+func Unmap(b []byte) error { return unix.Munmap(b) }
+
+// Duplicate returns another descriptor of the file.
+func Duplicate(file *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), "weft"), nil
+}
+
+// checkInstalled refuses sizes beyond the memory and swap of the machine. The
+// kernel would try, and kill somebody.
+func checkInstalled(size uint64) error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil // then it is not known
+	}
+	if size > (uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit) {
+		return unix.ENOMEM
+	}
+	return nil
+}
