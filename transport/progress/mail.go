@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 // MailHead is the length of the header of a mail message.
@@ -40,36 +41,45 @@ type Mail struct {
 
 // mailOut is the sending end of the mail lane to one peer.
 type mailOut struct {
-	next   uint64 // epoch of the next message
-	credit uint64 // epochs that the peer has finished, as last seen
-	full   bool   // the last TrySend found no free cell
+	outEnd
+	full uint64 // credit without which the last TrySend could not send; 0: it could
 }
 
 // mailIn is the receiving end of the mail lane from one peer.
 type mailIn struct {
-	next     uint64   // epoch of the next message
-	released uint64   // epochs credited to the peer
-	targets  []uint64 // of each cell's counter, once the messages up to next are there
-	seen     uint64   // counter of next's cell when Poll last looked
+	*lane.Receiver
+	credit lane.Word // at the peer: epochs released
+	freed  uint64    // its last value
+	seen   uint64    // counter of the next message's primary when Poll last looked
 }
 
 func newMail(e *Engine) (*Mail, error) {
 	n := e.layout.Ranks
 	m := &Mail{
-		port: port{t: e.t, rank: e.rank, stage: make([]byte, stageBytes), wait: e.newWaiter()},
-		e:    e, lanes: e.layout.mail(),
-		out: make([]mailOut, n), in: make([]mailIn, n),
-		sleeper: e.newWaiter(), words: make([]word, 0, 2*n),
+		e: e, lanes: e.layout.mail(),
+		out: make([]mailOut, n), in: make([]mailIn, n), sleeper: e.newWaiter(),
+	}
+	var err error
+	if m.port, err = newPort(e.t, e.rank, n, e.mem, e.newWaiter(), e.cfg.Retry); err != nil {
+		return nil, err
 	}
 	for i := range m.in {
-		m.in[i].targets = make([]uint64, m.lanes.cells)
+		m.out[i].outEnd = e.newOut(i, &m.lanes)
+		m.in[i].Receiver = lane.NewReceiver(m.lanes.shape())
 	}
+	m.words = make([]word, 0, 1+n*(2+m.in[0].headers(m.faulty)))
 	m.wait.ctx = context.Background()
 	m.wait.timeout = phaseTimeout
 	m.Begin(context.Background(), 0, false)
-	var err error
-	m.phase, err = e.t.NewCompletion(1)
-	return m, err
+	return m, nil
+}
+
+// headers is the number of cells that a message may be in by header.
+func (in *mailIn) headers(faulty bool) int {
+	if !faulty {
+		return 0
+	}
+	return in.Headers()
 }
 
 // phaseTimeout bounds how long the operations of one message take: they end in
@@ -86,29 +96,46 @@ func (m *Mail) TrySend(peer int, head *[MailHead]byte, body []byte) (bool, error
 	if err := m.e.checkLane(peer, len(body), m.MailBytes()); err != nil {
 		return false, err
 	}
-	lane := &m.out[peer]
-	cells := uint64(m.lanes.cells)
-	if lane.next >= lane.credit+cells {
-		credit := m.e.mem.Load(m.lanes.credit(peer))
-		if credit > lane.next {
-			return false, fmt.Errorf("progress: rank %d released %d mail messages of the %d sent", peer, credit, lane.next)
-		}
-		lane.credit = credit
-	}
-	if lane.full = lane.next >= lane.credit+cells; lane.full {
-		return false, nil
-	}
-	cell := int(lane.next % cells)
-	binary.NativeEndian.PutUint64(m.stage, mailTagOf(lane.next, MailHead+len(body)))
-	copy(m.stage[mailTag:], head[:])
-	at := transport.Handle{ID: m.e.peers[peer].ID(), Offset: m.lanes.slot(m.rank, cell)}
-	m.wait.deadline = time.Time{}
-	if err := m.put(peer, at, m.lanes.counter(m.rank, cell), mailPrefix, body, lane.next); err != nil {
+	out := &m.out[peer]
+	step, err := m.begin(out, mailBytes(MailHead+len(body)))
+	if err != nil || step.Do != lane.Start {
 		return false, err
 	}
-	lane.next++
+	binary.NativeEndian.PutUint64(m.stage, mailTagOf(step.Epoch, MailHead+len(body)))
+	copy(m.stage[mailTag:], head[:])
+	m.wait.deadline = time.Time{}
+	if err := m.send(&out.outEnd, step, mailPrefix, body); err != nil {
+		return false, err
+	}
 	return true, nil
 }
+
+// begin begins a message if there is a cell for it.
+func (m *Mail) begin(out *mailOut, length uint64) (lane.Step, error) {
+	step, err := out.Begin(length)
+	if err == nil && step.Do == lane.WaitCredit {
+		if err = m.look(&out.outEnd); err == nil {
+			step, err = out.Begin(length)
+		}
+	}
+	switch {
+	case err != nil:
+		return step, fmt.Errorf("progress: mail lane to rank %d: %w", out.peer, err)
+	case step.Do == lane.WaitOwn:
+		return step, fmt.Errorf("progress: mail to rank %d while other mail is under way: %w", out.peer, transport.ErrPhase)
+	}
+	out.full = 0
+	if step.Do == lane.WaitCredit {
+		out.full = step.Epoch + 1
+	} else if step.At.Generation > out.generation {
+		m.stats[out.peer].Renewals++
+		out.generation = step.At.Generation
+	}
+	return step, nil
+}
+
+// mailBytes is what a message of n bytes, header included, takes of a cell.
+func mailBytes(n int) uint64 { return uint64(roundUp(mailTag + n)) }
 
 // mailTagOf is the first word of the message of an epoch, n bytes with its
 // header. Epochs count from 1 here, so that no message is like the zeros of a new
@@ -127,33 +154,54 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 	if err := m.e.checkLane(peer, 0, 0); err != nil {
 		return nil, false, err
 	}
-	lane := &m.in[peer]
-	cells := uint64(m.lanes.cells)
-	if lane.next == lane.released+cells {
+	in := &m.in[peer]
+	if in.Next() == in.freed+uint64(m.lanes.cells) {
 		return nil, false, nil // all cells are in use here, whatever the counter says
 	}
-	cell := int(lane.next % cells)
-	got := m.e.mem.Load(m.lanes.counter(peer, cell))
-	before := lane.targets[cell]
-	if lane.seen = got; got == before {
-		return nil, false, nil
+	at := in.Primary()
+	got := m.mem.Load(m.lanes.counterAt(peer, at))
+	arrived := got - in.Base()
+	if in.seen = got; arrived != 0 {
+		m.t.Fence(transport.FenceAcquire)
+		n, known := m.tagged(peer, at)
+		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || n > m.lanes.slotBytes-mailTag || arrived > mailBytes(n)) {
+			return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
+		}
+		if known && arrived == mailBytes(n) {
+			return m.take(peer, at, lane.Counted, n), true, nil
+		}
 	}
-	m.t.Fence(transport.FenceAcquire)
-	slot := m.lanes.slot(peer, cell)
-	tag := m.e.mem.Load(slot)
-	n := tag & (1<<32 - 1)
-	known := tag>>32 == mailTagOf(lane.next, 0)>>32
-	arrived := got - before
-	if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || n > uint64(m.lanes.slotBytes-mailTag) || arrived > uint64(roundUp(mailTag+int(n)))) {
-		return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
+	for i := range in.headers(m.faulty) {
+		at := in.Header(i)
+		length, ok := in.Named(m.mem.Load(m.lanes.headerAt(peer, at)))
+		if !ok {
+			continue
+		}
+		m.t.Fence(transport.FenceAcquire)
+		n, known := m.tagged(peer, at)
+		if !known || n < MailHead || n > m.lanes.slotBytes-mailTag || mailBytes(n) != length {
+			return nil, false, fmt.Errorf("progress: a header of %d bytes from rank %d, of a message of %d", length, peer, n)
+		}
+		m.stats[peer].ByHeader++
+		return m.take(peer, at, lane.Header, n), true, nil
 	}
-	if !known || arrived != uint64(roundUp(mailTag+int(n))) {
-		return nil, false, nil
-	}
-	lane.targets[cell] = got
-	lane.next++
-	lane.seen = lane.targets[lane.next%cells]
-	return m.e.mem.Bytes()[slot+mailTag : slot+mailTag+n : slot+mailTag+n], true, nil
+	return nil, false, nil
+}
+
+// tagged is the length that a slot's first word says, and whether it names the
+// next message.
+func (m *Mail) tagged(peer int, at lane.Place) (n int, known bool) {
+	tag := m.mem.Load(m.lanes.slotAt(peer, at))
+	return int(tag & (1<<32 - 1)), tag>>32 == mailTagOf(m.in[peer].Next(), 0)>>32
+}
+
+// take takes the next message, of n bytes.
+func (m *Mail) take(peer int, at lane.Place, by lane.Path, n int) []byte {
+	in := &m.in[peer]
+	in.Take(at, by, mailBytes(n))
+	in.seen = in.Base()
+	slot := m.lanes.slotAt(peer, at) + mailTag
+	return m.mem.Bytes()[slot : slot+uint64(n) : slot+uint64(n)]
 }
 
 // Release gives back the cells of all messages polled from a peer. They must not
@@ -162,16 +210,16 @@ func (m *Mail) Release(peer int) error {
 	if err := m.e.checkLane(peer, 0, 0); err != nil {
 		return err
 	}
-	lane := &m.in[peer]
-	if lane.released == lane.next {
+	in := &m.in[peer]
+	if in.freed == in.Next() {
 		return nil
 	}
 	at := transport.Handle{ID: m.e.peers[peer].ID(), Offset: m.lanes.credit(m.rank)}
 	m.wait.deadline = time.Time{}
-	if err := m.raise(peer, at, lane.next); err != nil {
+	if err := m.raise(&in.credit, peer, at, in.Next()); err != nil {
 		return err
 	}
-	lane.released = lane.next
+	in.freed = in.Next()
 	return nil
 }
 
@@ -188,21 +236,23 @@ func (m *Mail) Begin(ctx context.Context, timeout time.Duration, background bool
 // which TrySend found none, or someone kicks.
 func (m *Mail) Watch() {
 	words := append(m.words[:0], word{own: &m.kicks, want: m.kicks.Load() + 1})
-	cells := uint64(m.lanes.cells)
 	for p := range m.in {
 		if p == m.rank {
 			continue
 		}
 		in, out := &m.in[p], &m.out[p]
-		cell := int(in.next % cells)
-		if in.next < in.released+cells {
-			words = append(words, word{offset: m.lanes.counter(p, cell), want: in.seen + 1})
+		if in.Next() < in.freed+uint64(m.lanes.cells) {
+			words = append(words, word{offset: m.lanes.counterAt(p, in.Primary()), want: in.seen + 1})
+			for i := range in.headers(m.faulty) {
+				words = append(words, word{offset: m.lanes.headerAt(p, in.Header(i)), want: in.Wanted(), header: true})
+			}
 		}
-		if out.full {
-			credit := word{offset: m.lanes.credit(p), want: out.next - cells + 1}
-			words = append(words, credit)
+		if out.full > 0 {
+			words = append(words, word{offset: out.credit, want: out.full})
 			// It is news once, even if nobody uses the cell.
-			out.full = m.e.mem.Load(credit.offset) < credit.want
+			if m.mem.Load(out.credit) >= out.full {
+				out.full = 0
+			}
 		}
 	}
 	m.words = words
@@ -211,7 +261,7 @@ func (m *Mail) Watch() {
 // Wait waits for news, see Watch. What ends it otherwise is an error: [WaitError]
 // with the given peer, or that of Stop.
 func (m *Mail) Wait(peer int) error {
-	_, err := m.sleeper.any(m.words, peer)
+	_, _, err := m.sleeper.any(m.words, peer)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 func withMail(l Layout) Layout {
@@ -189,15 +190,15 @@ func TestMailPieces(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, ok, "letter %d after %d looks: %d bytes", i, looks, len(msg))
 			to.Watch()
-			_, ok = to.sleeper.look(to.words)
-			require.False(t, ok, "letter %d: Poll has seen all there is", i)
+			_, news := to.sleeper.look(to.words)
+			require.Negative(t, news, "letter %d: Poll has seen all there is", i)
 		}
 		ok, err := from.TrySend(1, &head, body)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.GreaterOrEqual(t, looks, 4)
-		_, ok = to.sleeper.look(to.words)
-		require.True(t, ok)
+		_, news := to.sleeper.look(to.words)
+		require.GreaterOrEqual(t, news, 0)
 		msg, ok, err := to.Poll(0)
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -246,7 +247,7 @@ func TestMailFlowControl(t *testing.T) {
 		require.False(t, ok)
 		from.Watch()
 		_, news := from.sleeper.look(from.words)
-		require.False(t, news)
+		require.Negative(t, news)
 		for i := range cells {
 			msg, ok, err := to.Poll(0)
 			require.NoError(t, err)
@@ -259,7 +260,7 @@ func TestMailFlowControl(t *testing.T) {
 		require.NoError(t, to.Release(0))
 		require.NoError(t, to.Release(0), "nothing to release")
 		_, news = from.sleeper.look(from.words)
-		require.True(t, news)
+		require.GreaterOrEqual(t, news, 0)
 	}
 }
 
@@ -425,7 +426,7 @@ func TestMailNonsense(t *testing.T) {
 	es := open(t, withMail(tiny(2)), nil)
 	m := es[0].Mail()
 	at := transport.Handle{ID: es[1].peers[0].ID(), Offset: m.lanes.credit(1)}
-	require.NoError(t, es[1].raise(0, at, 5))
+	require.NoError(t, es[1].raise(&lane.Word{}, 0, at, 5))
 	var head [MailHead]byte
 	for range m.lanes.cells {
 		_, err := m.TrySend(1, &head, nil)

@@ -21,3 +21,6 @@ func stretch(epoch uint64) uint64 { return (epoch + 1) >> epochBits }
 func names(header, epoch uint64) (length uint64, ok bool) {
 	return header & MaxLength, header>>lengthBits == (epoch+1)&(1<<epochBits-1)
 }
+
+// SameEpoch says whether two headers name the same epoch.
+func SameEpoch(a, b uint64) bool { return a>>lengthBits == b>>lengthBits }

@@ -67,6 +67,9 @@ func (r *Receiver) Header(i int) Place {
 	return Place{r.generation + 1, r.shape.Primaries}
 }
 
+// Wanted is the least header that names the next message; see [SameEpoch].
+func (r *Receiver) Wanted() uint64 { return headerOf(r.next, 0) }
+
 // Named says whether a header is that of the next message, which is then in the
 // header's cell, and gives its length.
 func (r *Receiver) Named(header uint64) (length uint64, ok bool) {

@@ -8,6 +8,9 @@ import (
 // ErrExhausted: a lane has no generation left to be renewed on.
 var ErrExhausted = errors.New("no unused offsets left in the lane")
 
+// ErrCredit: a credit word holds more than was sent.
+var ErrCredit = errors.New("credit above what was sent")
+
 // Shape says how a lane's memory is divided. Both ends have the same.
 type Shape struct {
 	Primaries   int // K, at least 1
@@ -102,7 +105,7 @@ func (s *Sender) Generation() int { return s.generation }
 // it has released.
 func (s *Sender) Credit(receiver int, epochs uint64) error {
 	if epochs > s.next {
-		return fmt.Errorf("lane: %d messages released of the %d sent", epochs, s.next)
+		return fmt.Errorf("%w: released %d messages of the %d sent", ErrCredit, epochs, s.next)
 	}
 	s.credits[receiver] = max(s.credits[receiver], epochs)
 	if len(s.credits) == 1 {
