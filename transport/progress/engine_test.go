@@ -111,8 +111,12 @@ func talk(e *Engine, seed uint64, calls int) error {
 				if p == me {
 					continue
 				}
-				if err := e.Send(p, message(seed, me, p, sent[p], max)); err != nil {
+				m := message(seed, me, p, sent[p], max)
+				if err := e.Send(p, m); err != nil {
 					return fmt.Errorf("send to %d: %w", p, err)
+				}
+				for i := range m {
+					m[i] = 0xa5 // it may change now
 				}
 				sent[p]++
 			}

@@ -160,8 +160,10 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 	}
 	at := in.Primary()
 	got := m.mem.Load(m.lanes.counterAt(peer, at))
-	arrived := got - in.Base()
-	if in.seen = got; arrived != 0 {
+	in.seen = got
+	// The counter is below its base where messages of this cell came by header.
+	if base := in.Base(); got > base {
+		arrived := got - base
 		m.t.Fence(transport.FenceAcquire)
 		n, known := m.tagged(peer, at)
 		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || n > m.lanes.slotBytes-mailTag || arrived > mailBytes(n)) {

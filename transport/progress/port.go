@@ -109,6 +109,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	case err != nil && err != errPhase:
 		return err
 	}
+	begin := time.Now()
 	next, err := p.failed(o, step, report, err, 1)
 	if err != nil {
 		return err
@@ -117,14 +118,14 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 		next = step
 		next.Do = lane.Nothing
 	}
-	return p.resend(o, next, prefix, data)
+	err = p.resend(o, next, prefix, data)
+	p.stats[o.peer].Lost += time.Since(begin)
+	return err
 }
 
 // resend does the steps of a message until it needs no more, and waits until it
 // may change.
 func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error {
-	st := &p.stats[o.peer]
-	begin := time.Now()
 	last := step
 	for attempts := 1; step.Do == lane.Start; {
 		last = step
@@ -159,7 +160,6 @@ func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error 
 			return err
 		}
 	}
-	st.Lost += time.Since(begin)
 	return nil
 }
 
@@ -270,6 +270,7 @@ func (p *port) red(at transport.Handle, value uint64) error {
 
 // raise raises a peer's credit word to value.
 func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) error {
+	var begin time.Time
 	for attempts, start := 1, w.Raise(value); start; attempts++ {
 		to := w.Value()
 		if err := p.red(at, to); err != nil {
@@ -284,11 +285,17 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 			return err
 		}
 		if start = w.Report(to, report.Clean()); start {
+			if attempts == 1 {
+				begin = time.Now()
+			}
 			if err := p.again(transport.OpRed, peer, at, to, attempts, report); err != nil {
 				return err
 			}
 			p.collect()
 		}
+	}
+	if !begin.IsZero() {
+		p.stats[peer].Lost += time.Since(begin)
 	}
 	return nil
 }
@@ -297,6 +304,7 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 // operations, each time from the start; holds says that they read or write memory of
 // the caller's, so that they must have ended when repeat returns.
 func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds bool, start func() error, reported func()) error {
+	var begin time.Time
 	for attempts := 1; ; attempts++ {
 		if err := start(); err != nil {
 			return err
@@ -312,6 +320,9 @@ func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds 
 		if report.Clean() {
 			break
 		}
+		if attempts == 1 {
+			begin = time.Now()
+		}
 		if reported != nil {
 			reported()
 		}
@@ -325,6 +336,9 @@ func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds 
 			return err
 		}
 		p.collect()
+	}
+	if !begin.IsZero() {
+		p.stats[peer].Lost += time.Since(begin)
 	}
 	return nil
 }
