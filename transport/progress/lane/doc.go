@@ -7,22 +7,19 @@
 // # What is where
 //
 // A lane goes from one sender to one receiver, or to the members of a multicast
-// group. Its memory, at each receiver, is a row of generations; a generation is K
-// primary cells and S spare cells. A cell is a slot for one message, a counter of
-// the bytes that counted puts brought into it (primaries only use it), and a header
-// word. All of it starts as zero, and only the sender writes it.
-//
-//	generation g:  primary 0 … K−1 | spare K … K+S−1
-//	cell:          slot | counter | header
+// group. Its memory, at each receiver, is a row of cells. A cell is a slot for one
+// message, a counter of the bytes that counted puts brought into it, and a header
+// word. All of it starts as zero, and only the sender writes it. K of the cells are
+// the primaries; at first those numbered 0 … K−1.
 //
 // Message number e, its epoch, goes by counted put into primary e mod K. If that
 // phase is reported, the whole message goes again, by plain puts into the same cell,
 // and once they are clean a header {e, length} is raised in the cell. The cell is
 // dirty from then on: what was reported may land at any later time. It never carries
-// another message; epochs whose primary is dirty go by plain put and header into a
-// spare. When no spare is left the lane goes on in the next generation, whose
-// offsets were never used. Its first message tells the receiver so: it goes by plain
-// put and header into the first spare there, which the receiver watches.
+// another message. The next epoch of that primary goes by plain put and header into
+// the first cell that was never used, which is the primary from then on. The receiver
+// follows without being told: messages are in order, so for each there are only two
+// cells in which it can be.
 //
 // # Who drives it
 //

@@ -15,32 +15,31 @@ func begin(t *testing.T, s *Sender, length uint64) Step {
 	return step
 }
 
-// TestRenewal goes through all generations and then finds none.
-func TestRenewal(t *testing.T) {
-	shape := Shape{Primaries: 2, Spares: 1, Generations: 3}
-	s := NewSender(shape, 1)
-	var places []Place
-	for {
-		step, err := s.Begin(16)
-		if err != nil {
-			require.ErrorIs(t, err, ErrExhausted)
-			break
-		}
-		places = append(places, step.At)
+// TestReplacement has every message reported: each cell carries one, until there
+// is none left.
+func TestReplacement(t *testing.T) {
+	s := NewSender(Shape{Primaries: 2, Cells: 5}, 1)
+	for want := range 5 {
+		step := begin(t, s, 16)
+		require.Equal(t, want, step.Cell)
 		for step = s.Report(step, false); step.Do == Start; {
 			step = s.Report(step, true)
 		}
 		require.NoError(t, s.Credit(0, s.Next()))
 	}
-	require.Equal(t, []Place{{0, 0}, {0, 1}, {0, 2}, {1, 2}, {1, 0}, {1, 1}, {2, 2}, {2, 1}, {2, 0}}, places)
-	step, err := s.Begin(16)
-	require.ErrorIs(t, err, ErrExhausted, "for ever")
-	require.Equal(t, Step{}, step)
+	for range 2 {
+		step, err := s.Begin(16)
+		require.ErrorIs(t, err, ErrExhausted)
+		require.Equal(t, Step{}, step)
+	}
+	require.Equal(t, 3, s.Replaced())
+	require.Equal(t, Step{Cell: NoCell, Epoch: 5}, s.BeginElsewhere())
+	require.EqualValues(t, 6, s.Next())
 }
 
 // TestWaits wants a sender to say what it waits for.
 func TestWaits(t *testing.T) {
-	s := NewSender(Shape{Primaries: 2, Generations: 1}, 2)
+	s := NewSender(Shape{Primaries: 2, Cells: 2}, 2)
 	first := begin(t, s, 16)
 	s.Report(begin(t, s, 16), true)
 	step, err := s.Begin(16)
@@ -53,37 +52,37 @@ func TestWaits(t *testing.T) {
 	step, _ = s.Begin(16)
 	require.Equal(t, Step{Do: WaitOwn}, step)
 	s.Report(first, true)
-	require.Equal(t, Place{0, 0}, begin(t, s, 16).At)
+	require.Equal(t, 0, begin(t, s, 16).Cell)
 	require.Error(t, s.Credit(0, 4), "three were sent")
 	require.NoError(t, s.Credit(0, 0), "an old word")
 }
 
 // TestForeignReports wants what is not under way to change nothing.
 func TestForeignReports(t *testing.T) {
-	s := NewSender(Shape{Primaries: 1, Spares: 1, Generations: 1}, 1)
+	s := NewSender(Shape{Primaries: 1, Cells: 2}, 1)
 	step := begin(t, s, 16)
 	again := s.Report(step, false)
 	require.Equal(t, Plain, again.Path)
-	before := s.cells[0]
-	for _, foreign := range []Step{step, {}, {At: Place{1, 0}, Path: Plain}, {At: Place{0, 1}, Path: Plain}, {Epoch: 7, Path: Plain}} {
+	before := s.primaries[0]
+	for _, foreign := range []Step{step, {}, {Cell: 1, Path: Plain}, {Cell: NoCell, Path: Plain}, {Epoch: 7, Path: Plain}} {
 		require.Equal(t, Step{}, s.Report(foreign, true))
 		require.Equal(t, Step{}, s.Abandon(foreign))
 		s.Skip(foreign, false)
 		s.Ended(foreign)
-		require.Equal(t, before, s.cells[0])
+		require.Equal(t, before, s.primaries[0])
 	}
 }
 
-// TestStretch wants a lane to be renewed before its headers begin again.
+// TestStretch wants a cell to be replaced before its headers begin again.
 func TestStretch(t *testing.T) {
 	const last = 1<<epochBits - 2
-	s := NewSender(Shape{Primaries: 1, Spares: 1, Generations: 2}, 1)
-	s.next, s.first = last, last
+	s := NewSender(Shape{Primaries: 1, Cells: 2}, 1)
+	s.next, s.primaries[0].since = last, last
 	require.NoError(t, s.Credit(0, last))
 	s.Report(begin(t, s, 16), true)
 	require.NoError(t, s.Credit(0, last+1))
 	step := begin(t, s, 16)
-	require.Equal(t, Place{1, 1}, step.At)
+	require.Equal(t, 1, step.Cell)
 	require.Equal(t, Plain, step.Path)
 }
 
@@ -105,7 +104,7 @@ func TestHeaders(t *testing.T) {
 
 // TestCounterAbove wants a counter that counted too much to be an error.
 func TestCounterAbove(t *testing.T) {
-	r := NewReceiver(Shape{Primaries: 1, Generations: 1})
+	r := NewReceiver(Shape{Primaries: 1, Cells: 1})
 	ok, err := r.Counted(16, 16)
 	require.True(t, ok)
 	require.NoError(t, err)
@@ -132,7 +131,7 @@ func TestZonesRunOut(t *testing.T) {
 
 // TestNoAllocations wants the steps of all machines to allocate nothing.
 func TestNoAllocations(t *testing.T) {
-	shape := Shape{Primaries: 2, Spares: 2, Generations: 1}
+	shape := Shape{Primaries: 2, Cells: 4}
 	s, r := NewSender(shape, 1), NewReceiver(shape)
 	var w Word
 	require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -10,25 +10,28 @@ var ErrCounter = errors.New("counter above its target")
 
 // A Receiver is the receiving end of a lane.
 type Receiver struct {
-	shape      Shape
-	next       uint64 // epoch of the next message
-	generation int
-	targets    []uint64 // of the primaries' counters, once all messages before next are there
-	without    switchboard
+	shape     Shape
+	next      uint64   // epoch of the next message
+	fresh     int      // the first cell that was never used
+	primaries []int    // cells of epochs e mod K
+	targets   []uint64 // of their counters, once all messages before next are there
+	without   switchboard
 }
 
 // NewReceiver returns the receiving end of a lane.
 func NewReceiver(shape Shape) *Receiver {
-	return &Receiver{shape: shape, targets: make([]uint64, shape.Primaries)}
+	r := &Receiver{shape: shape, fresh: shape.Primaries, primaries: make([]int, shape.Primaries), targets: make([]uint64, shape.Primaries)}
+	for i := range r.primaries {
+		r.primaries[i] = i
+	}
+	return r
 }
 
 // Next is the epoch of the next message.
 func (r *Receiver) Next() uint64 { return r.next }
 
 // Primary is the primary of the next message.
-func (r *Receiver) Primary() Place {
-	return Place{r.generation, int(r.next % uint64(r.shape.Primaries))}
-}
+func (r *Receiver) Primary() int { return r.primaries[r.next%uint64(r.shape.Primaries)] }
 
 // Base is what the counter of the next message's primary holds when nothing of
 // the message was counted.
@@ -47,24 +50,21 @@ func (r *Receiver) Counted(got, length uint64) (bool, error) {
 	return got == target, nil
 }
 
-// Headers is the number of cells in which a header for the next message may be.
+// Headers is the number of cells in which a header for the next message may be,
+// at most 2.
 func (r *Receiver) Headers() int {
-	n := 1 + r.shape.Spares
-	if r.shape.Spares > 0 && r.generation+1 < r.shape.Generations {
-		n++ // the first spare of the next generation
+	if r.fresh == r.shape.Cells {
+		return 1
 	}
-	return n
+	return 2
 }
 
-// Header is the i-th of them.
-func (r *Receiver) Header(i int) Place {
-	switch {
-	case i == 0:
+// Header is the i-th of them: the primary, or the cell that takes its place.
+func (r *Receiver) Header(i int) int {
+	if i == 0 {
 		return r.Primary()
-	case i <= r.shape.Spares:
-		return Place{r.generation, r.shape.Primaries + i - 1}
 	}
-	return Place{r.generation + 1, r.shape.Primaries}
+	return r.fresh
 }
 
 // Wanted is the least header that names the next message; see [SameEpoch].
@@ -81,19 +81,19 @@ func (r *Receiver) Named(header uint64) (length uint64, ok bool) {
 }
 
 // Take goes on to the message after the next. That one was found by the counter
-// of its primary, or by a header in a cell, or came another way (None) from a sender
-// that had begun it in that cell.
-func (r *Receiver) Take(at Place, by Path, length uint64) {
-	counted := &r.targets[r.next%uint64(r.shape.Primaries)]
+// of its primary, or by a header in a cell; or it came another way (None), from a
+// sender that had begun it in that cell, or in [NoCell].
+func (r *Receiver) Take(cell int, by Path, length uint64) {
+	i := r.next % uint64(r.shape.Primaries)
 	r.next++
-	if at.Generation != r.generation {
-		// The new counters start from zero, and none of them counts this message.
-		r.generation = at.Generation
-		clear(r.targets)
-		return
-	}
-	// Whichever way it came, its counted put may still bring the counter there.
-	if by == Counted || r.without.on(targetAll) {
-		*counted += length
+	switch {
+	case cell == NoCell:
+	case cell != r.primaries[i]:
+		// Its counter starts from zero, and does not count this message.
+		r.primaries[i], r.targets[i] = cell, 0
+		r.fresh = cell + 1
+	case by == Counted || r.without.on(targetAll):
+		// Whichever way it came, its counted put may still bring the counter there.
+		r.targets[i] += length
 	}
 }

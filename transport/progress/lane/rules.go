@@ -21,10 +21,8 @@ const (
 	awaitAll
 	// awaitOwn: and the sender's own phases on it have ended.
 	awaitOwn
-	// freshOffsets: a lane is renewed on offsets that were never used.
+	// freshOffsets: what takes a dirty cell's place was never used.
 	freshOffsets
-	// renewAtOnce: a message for which there is credit does not wait for a spare.
-	renewAtOnce
 	// finishFirst: a message is sent when its phases have ended.
 	finishFirst
 	// holdSource: abandoned phases count as well, unless the message was released.
@@ -60,7 +58,7 @@ const (
 var ruleNames = map[rule]string{
 	repeatPlain: "repeatPlain", headerLast: "headerLast", quarantine: "quarantine", quarantineSlot: "quarantineSlot",
 	quarantineLeft: "quarantineLeft", awaitCredit: "awaitCredit", awaitAll: "awaitAll", awaitOwn: "awaitOwn",
-	freshOffsets: "freshOffsets", renewAtOnce: "renewAtOnce", finishFirst: "finishFirst", holdSource: "holdSource",
+	freshOffsets: "freshOffsets", finishFirst: "finishFirst", holdSource: "holdSource",
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
 	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
 	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",

@@ -5,27 +5,20 @@ import (
 	"fmt"
 )
 
-// ErrExhausted: a lane has no generation left to be renewed on.
-var ErrExhausted = errors.New("no unused offsets left in the lane")
+// ErrExhausted: a lane has no cell left that was never used.
+var ErrExhausted = errors.New("no unused cell left in the lane")
 
 // ErrCredit: a credit word holds more than was sent.
 var ErrCredit = errors.New("credit above what was sent")
 
 // Shape says how a lane's memory is divided. Both ends have the same.
 type Shape struct {
-	Primaries   int // K, at least 1
-	Spares      int // S of a generation; 0 on a transport that never reports
-	Generations int // at least 1
+	Primaries int // K, at least 1
+	Cells     int // with those that take the place of dirty ones; K on a transport that never reports
 }
 
-// Cells is the number of cells of a generation.
-func (s Shape) Cells() int { return s.Primaries + s.Spares }
-
-// A Place is a cell of a lane.
-type Place struct {
-	Generation int
-	Cell       int // primaries first
-}
+// NoCell is where a message is that takes none.
+const NoCell = -1
 
 // A Path is how a phase brings a message to its receivers.
 type Path uint8
@@ -57,26 +50,27 @@ const (
 type Step struct {
 	Do    Do
 	Path  Path
-	At    Place
+	Cell  int
 	Epoch uint64
 	Value uint64 // of the header, if Path is Header
 }
 
 // A Sender is the sending end of a lane.
 type Sender struct {
-	shape      Shape
-	next       uint64 // epoch of the next message
-	released   uint64 // epochs that all receivers have released
-	generation int
-	first      uint64   // epoch with which the generation began
-	cells      []cell   // of the generation
-	credits    []uint64 // per receiver: epochs released
-	without    switchboard
+	shape     Shape
+	next      uint64   // epoch of the next message
+	released  uint64   // epochs that all receivers have released
+	fresh     int      // the first cell that was never used
+	primaries []cell   // of epochs e mod K
+	credits   []uint64 // per receiver: epochs released
+	without   switchboard
 }
 
-// cell is what a sender knows of a cell. It is free when its message was
+// cell is what a sender knows of a primary. It is free when its message was
 // released and no phase is under way; if it is also clean it can carry another.
 type cell struct {
+	number int
+	since  uint64 // its first epoch
 	end    uint64 // last epoch + 1; 0: never used
 	length uint64
 	path   Path // of the phase under way
@@ -88,7 +82,11 @@ type cell struct {
 
 // NewSender returns the sending end of a lane to a number of receivers.
 func NewSender(shape Shape, receivers int) *Sender {
-	return &Sender{shape: shape, cells: make([]cell, shape.Cells()), credits: make([]uint64, receivers)}
+	s := &Sender{shape: shape, fresh: shape.Primaries, primaries: make([]cell, shape.Primaries), credits: make([]uint64, receivers)}
+	for i := range s.primaries {
+		s.primaries[i].number = i
+	}
+	return s
 }
 
 // Next is the epoch of the next message.
@@ -98,8 +96,8 @@ func (s *Sender) Next() uint64 { return s.next }
 // Credit was told.
 func (s *Sender) Released() uint64 { return s.released }
 
-// Generation is the one that messages go into.
-func (s *Sender) Generation() int { return s.generation }
+// Replaced is the number of cells that took the place of dirty ones.
+func (s *Sender) Replaced() int { return s.fresh - s.shape.Primaries }
 
 // Credit takes the value of a receiver's credit word: the number of epochs that
 // it has released.
@@ -108,10 +106,6 @@ func (s *Sender) Credit(receiver int, epochs uint64) error {
 		return fmt.Errorf("%w: released %d messages of the %d sent", ErrCredit, epochs, s.next)
 	}
 	s.credits[receiver] = max(s.credits[receiver], epochs)
-	if len(s.credits) == 1 {
-		s.released = s.credits[0]
-		return nil
-	}
 	s.released = s.credits[0]
 	for _, c := range s.credits[1:] {
 		if s.without.on(awaitAll) {
@@ -126,104 +120,58 @@ func (s *Sender) Credit(receiver int, epochs uint64) error {
 // Begin begins the next message, of length bytes, at most [MaxLength]. Nothing
 // has begun if the step says to wait, or with [ErrExhausted].
 func (s *Sender) Begin(length uint64) (Step, error) {
-	k := uint64(s.shape.Primaries)
-	if s.next >= s.released+k && s.without.on(awaitCredit) {
-		return Step{Do: WaitCredit, Epoch: s.next - k}, nil
+	if step, ok := s.credited(); !ok {
+		return step, nil
 	}
-	primary := int(s.next % k)
-	c := &s.cells[primary]
+	c := &s.primaries[s.next%uint64(s.shape.Primaries)]
 	path := Counted
-	if length == 0 && s.without.on(emptyByHeader) {
+	switch {
+	case c.dirty || stretch(c.since) != stretch(s.next):
+		path = Plain
+		if s.without.on(quarantineSlot) {
+			if s.fresh == s.shape.Cells {
+				return Step{}, ErrExhausted
+			}
+			*c = cell{number: s.fresh, since: s.next}
+			if s.without.on(freshOffsets) {
+				s.fresh++
+			}
+		}
+	case c.path != None && s.without.on(awaitOwn):
+		return Step{Do: WaitOwn}, nil
+	}
+	if length == 0 && s.without.on(emptyByHeader) || path == Plain && !s.without.on(headerLast) {
 		path = Header
 	}
-	at := primary
-	switch {
-	case stretch(s.next) != stretch(s.first):
-		at = -1
-	case !c.dirty:
-		if c.path != None && s.without.on(awaitOwn) {
-			return Step{Do: WaitOwn}, nil
-		}
-	default:
-		if path == Counted {
-			path = Plain
-		}
-		if s.without.on(quarantineSlot) {
-			at = s.spare()
-		}
-	}
-	if at < 0 {
-		// A message for which there is credit does not wait for a spare: its receiver
-		// may want it before it releases what the spares hold.
-		if s.underWay() {
-			return Step{Do: WaitOwn}, nil
-		}
-		if !s.without.on(renewAtOnce) && s.anySpare() {
-			return Step{Do: WaitCredit, Epoch: s.next - 1}, nil
-		}
-		if s.generation+1 >= s.shape.Generations {
-			return Step{}, ErrExhausted
-		}
-		s.renew()
-		at = s.shape.Primaries
-		if path == Counted {
-			path = Plain
-		}
-	}
-	c = &s.cells[at]
 	c.end, c.length, c.open = s.next+1, length, 0
 	s.next++
-	step := s.start(at, path)
-	if path == Plain && !s.without.on(headerLast) {
-		step = s.start(at, Header)
-	}
-	return step, nil
+	return s.start(c, path), nil
 }
 
-// spare returns a clean and free spare, or −1.
-func (s *Sender) spare() int {
-	for i := s.shape.Primaries; i < len(s.cells); i++ {
-		c := &s.cells[i]
-		if !c.dirty && (c.path == None || !s.without.on(awaitOwn)) && (c.end <= s.released || !s.without.on(awaitCredit)) {
-			return i
-		}
+// BeginElsewhere begins a message that goes another way from the start. It takes
+// no cell, and is sent when it has begun.
+func (s *Sender) BeginElsewhere() Step {
+	step, ok := s.credited()
+	if ok {
+		step = Step{Do: Nothing, Cell: NoCell, Epoch: s.next}
+		s.next++
 	}
-	return -1
+	return step
 }
 
-// anySpare says whether some spare will be free one day.
-func (s *Sender) anySpare() bool {
-	for _, c := range s.cells[s.shape.Primaries:] {
-		if !c.dirty {
-			return true
-		}
+// credited says whether there is credit for the next message, or to wait for it.
+func (s *Sender) credited() (Step, bool) {
+	k := uint64(s.shape.Primaries)
+	if s.next >= s.released+k && s.without.on(awaitCredit) {
+		return Step{Do: WaitCredit, Epoch: s.next - k}, false
 	}
-	return false
-}
-
-// underWay says whether some message of the generation is not finished.
-func (s *Sender) underWay() bool {
-	for i := range s.cells {
-		if !s.finished(&s.cells[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *Sender) renew() {
-	if s.without.on(freshOffsets) {
-		s.generation++
-	}
-	s.first = s.next
-	clear(s.cells)
+	return Step{}, true
 }
 
 // start has a phase of a cell's message begin.
-func (s *Sender) start(at int, path Path) Step {
-	c := &s.cells[at]
+func (s *Sender) start(c *cell, path Path) Step {
 	c.path = path
-	step := Step{Do: Start, Path: path, At: Place{s.generation, at}, Epoch: c.end - 1}
+	step := Step{Do: Start, Path: path, Cell: c.number, Epoch: c.end - 1}
 	if path == Header {
 		step.Value = headerOf(step.Epoch, c.length)
 	}
@@ -238,7 +186,7 @@ func (s *Sender) Report(of Step, clean bool) Step {
 	}
 	if clean {
 		if c.path == Plain && s.without.on(headerLast) {
-			return s.start(of.At.Cell, Header)
+			return s.start(c, Header)
 		}
 		c.path = None
 		return Step{}
@@ -246,7 +194,7 @@ func (s *Sender) Report(of Step, clean bool) Step {
 	if s.without.on(quarantine) {
 		s.soil(c)
 	}
-	return s.again(of, c)
+	return s.again(c)
 }
 
 // Abandon gives a phase up although it has not ended. What it reads and writes is
@@ -257,7 +205,7 @@ func (s *Sender) Abandon(of Step) Step {
 		return Step{}
 	}
 	s.leave(c)
-	return s.again(of, c)
+	return s.again(c)
 }
 
 // Ended says that an abandoned phase has ended, however.
@@ -301,7 +249,7 @@ func (s *Sender) soil(c *cell) {
 }
 
 // again is the step after a phase that did not end well.
-func (s *Sender) again(of Step, c *cell) Step {
+func (s *Sender) again(c *cell) Step {
 	if c.end <= s.released {
 		c.path = None
 		return Step{}
@@ -313,7 +261,7 @@ func (s *Sender) again(of Step, c *cell) Step {
 	if path == Plain && !s.without.on(headerLast) {
 		path = Header
 	}
-	return s.start(of.At.Cell, path)
+	return s.start(c, path)
 }
 
 // Finished says whether the message of a step is sent, so that it may change: no
@@ -335,10 +283,11 @@ func (s *Sender) finished(c *cell) bool {
 
 // at returns the cell of a step's message, nil if it carries another by now.
 func (s *Sender) at(of Step) *cell {
-	if of.At.Generation != s.generation || s.cells[of.At.Cell].end != of.Epoch+1 {
+	c := &s.primaries[of.Epoch%uint64(s.shape.Primaries)]
+	if c.number != of.Cell || c.end != of.Epoch+1 {
 		return nil
 	}
-	return &s.cells[of.At.Cell]
+	return c
 }
 
 // of returns the cell of a step whose phase is under way.

@@ -14,7 +14,7 @@ import (
 // over a message as soon as it is sent.
 type world struct {
 	snd     Sender
-	cells   [maxCells]cell
+	cells   [maxPrimaries]cell
 	credits [maxReceivers]uint64
 	flights [maxEpochs]flight
 	boxes   [maxEpochs]box
@@ -32,8 +32,7 @@ const (
 	maxEpochs    = 5
 	maxReceivers = 2
 	maxPrimaries = 2
-	maxCells     = 6 // of a generation
-	maxPlaces    = 8 // of all generations
+	maxCells     = 8
 	maxUnits     = 3
 	maxLate      = 16
 )
@@ -48,21 +47,22 @@ type flight struct {
 // box is where a message that went another way lies ready for the receivers.
 type box struct {
 	full bool
-	at   Place
+	cell int
 }
 
 // rx is a receiver, its memory and its credit word's writer.
 type rx struct {
 	rcv     Receiver
 	targets [maxPrimaries]uint64
+	cells   [maxPrimaries]int
 	reading bool
 	by      Path // how it found what it reads; None: in a box
-	at      Place
+	cell    int
 	read    int
 
-	data     [maxPlaces][maxUnits]int8 // epoch + 1; 0: nothing, garbage: what the user wrote since
-	counters [maxPlaces]uint64
-	headers  [maxPlaces]uint64
+	data     [maxCells][maxUnits]int8 // epoch + 1; 0: nothing, garbage: what the user wrote since
+	counters [maxCells]uint64
+	headers  [maxCells]uint64
 
 	credit  Word
 	value   uint64 // of the phase under way
@@ -102,17 +102,15 @@ type lanes struct{ bounds }
 
 func (l *lanes) units(e int) int { return int(l.lengths[e]) }
 
-func (l *lanes) place(p Place) int { return p.Generation*l.shape.Cells() + p.Cell }
-
 // sender and receiver return the machines, whose slices lie in this world.
 func (l *lanes) sender(w *world) *Sender {
-	w.snd.cells, w.snd.credits = w.cells[:l.shape.Cells()], w.credits[:l.receivers]
+	w.snd.primaries, w.snd.credits = w.cells[:l.shape.Primaries], w.credits[:l.receivers]
 	return &w.snd
 }
 
 func (l *lanes) receiver(w *world, r int) *Receiver {
 	x := &w.rx[r]
-	x.rcv.targets = x.targets[:l.shape.Primaries]
+	x.rcv.targets, x.rcv.primaries = x.targets[:l.shape.Primaries], x.cells[:l.shape.Primaries]
 	return &x.rcv
 }
 
@@ -131,10 +129,17 @@ func (b bounds) system() *model.System[world] {
 
 func (l *lanes) start(w *world) {
 	off := switchboard(l.without)
-	w.snd = Sender{shape: l.shape, without: off}
+	w.snd = Sender{shape: l.shape, without: off, fresh: l.shape.Primaries}
+	for i := range l.shape.Primaries {
+		w.cells[i].number = i
+	}
 	for r := range l.receivers {
-		w.rx[r].rcv = Receiver{shape: l.shape, without: off}
-		w.rx[r].credit.without = off
+		x := &w.rx[r]
+		x.rcv = Receiver{shape: l.shape, without: off, fresh: l.shape.Primaries}
+		x.credit.without = off
+		for i := range l.shape.Primaries {
+			x.cells[i] = i
+		}
 	}
 	w.faults = l.faults
 }
@@ -208,7 +213,16 @@ func (l *lanes) begin(w *world, m *model.Moves[world]) {
 	case step.Do == Start:
 		try.flights[e].begun = true
 		l.fly1(&try, e, step)
-		l.to(m, false, func(n *world) { *n = try }, "send %d: path %d in cell %d of generation %d", e, int(step.Path), step.At.Cell, step.At.Generation)
+		l.to(m, false, func(n *world) { *n = try }, "send %d: path %d in cell %d", e, int(step.Path), step.Cell)
+	}
+	if l.detour && w.faults > 0 {
+		try := *w
+		if step := l.sender(&try).BeginElsewhere(); step.Do == Nothing {
+			try.faults--
+			try.flights[e] = flight{begun: true, sent: true}
+			try.boxes[e] = box{true, NoCell}
+			l.to(m, false, func(n *world) { *n = try }, "send %d another way", e)
+		}
 	}
 }
 
@@ -276,7 +290,7 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 			l.to(m, false, func(n *world) {
 				n.faults--
 				n.postpone(rest)
-				n.boxes[e] = box{true, f.step.At}
+				n.boxes[e] = box{true, f.step.Cell}
 				l.sender(n).Skip(f.step, true)
 				l.fly1(n, e, Step{})
 			}, "REPORT: %d, path %d; goes another way", e, int(f.step.Path))
@@ -293,9 +307,9 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 
 // land is a packet's arrival.
 func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
-	at := l.place(s.At)
+	at := s.Cell
 	if s.Path == Header {
-		h := &w.rx[packet].headers[at-s.At.Cell+headerCell(switchboard(l.without), s.At.Cell)]
+		h := &w.rx[packet].headers[headerCell(switchboard(l.without), at)]
 		*h = l.raise(*h, s.Value)
 		return
 	}
@@ -306,7 +320,7 @@ func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
 		x.data[at][packet%n] = garbage
 	}
 	if s.Path == Counted && counts {
-		x.counters[at-s.At.Cell+counterOf(switchboard(l.without), s.At.Cell)]++
+		x.counters[counterOf(switchboard(l.without), at)]++
 	}
 }
 
@@ -328,40 +342,40 @@ func (l *lanes) receive(w *world, m *model.Moves[world], r int) {
 		return
 	}
 	primary := rcv.Primary()
-	counter := x.counters[l.place(primary)-primary.Cell+counterOf(rcv.without, primary.Cell)]
+	counter := x.counters[counterOf(rcv.without, primary)]
 	found, err := rcv.Counted(counter, l.lengths[e])
 	if err != nil {
 		l.to(m, false, func(n *world) { n.ended = true }, "receiver %d: counter %d for %d", r, int(counter), e)
 		l.mustNotEnd(m)
 		return
 	}
-	start := func(at Place, by Path) func(n *world) {
+	start := func(cell int, by Path) func(n *world) {
 		return func(n *world) {
 			x := &n.rx[r]
-			x.reading, x.by, x.at, x.read = true, by, at, 0
+			x.reading, x.by, x.cell, x.read = true, by, cell, 0
 		}
 	}
 	if found {
-		l.to(m, false, start(primary, Counted), "receiver %d: %d by counter of cell %d", r, e, primary.Cell)
+		l.to(m, false, start(primary, Counted), "receiver %d: %d by counter of cell %d", r, e, primary)
 	}
 	for i := range rcv.Headers() {
 		p := rcv.Header(i)
-		if length, ok := rcv.Named(x.headers[l.place(p)-p.Cell+headerCell(rcv.without, p.Cell)]); ok {
-			l.to(m, false, start(p, Header), "receiver %d: %d by header of cell %d of generation %d", r, e, p.Cell, p.Generation)
+		if length, ok := rcv.Named(x.headers[headerCell(rcv.without, p)]); ok {
+			l.to(m, false, start(p, Header), "receiver %d: %d by header of cell %d", r, e, p)
 			if length != l.lengths[e] {
 				m.Wrong("length")
 			}
 		}
 	}
 	if w.boxes[e].full {
-		l.to(m, false, start(w.boxes[e].at, None), "receiver %d: %d came another way", r, e)
+		l.to(m, false, start(w.boxes[e].cell, None), "receiver %d: %d came another way", r, e)
 	}
 }
 
 func (l *lanes) read(w *world, m *model.Moves[world], r, e int) {
 	x := &w.rx[r]
 	if x.read < l.units(e) && x.by != None {
-		v := x.data[l.place(x.at)][x.read]
+		v := x.data[x.cell][x.read]
 		l.to(m, false, func(n *world) { n.rx[r].read++ }, "receiver %d: reads unit %d of %d: %d", r, x.read, e, int(v)-1)
 		if int(v) != e+1 {
 			m.Wrong("wrong bytes")
@@ -374,8 +388,8 @@ func (l *lanes) read(w *world, m *model.Moves[world], r, e int) {
 	}
 	l.to(m, false, func(n *world) {
 		x := &n.rx[r]
-		l.receiver(n, r).Take(x.at, x.by, l.lengths[e])
-		x.reading, x.by, x.at, x.read = false, None, Place{}, 0
+		l.receiver(n, r).Take(x.cell, x.by, l.lengths[e])
+		x.reading, x.by, x.cell, x.read = false, None, 0, 0
 		if release {
 			l.credit(n, r, x.credit.Raise(uint64(e)+1))
 		}
@@ -474,7 +488,7 @@ func (l *lanes) tidy(w *world) {
 			}
 			if !p.credit && p.step.Path == Header {
 				for r := range l.receivers {
-					h := w.rx[r].headers[l.place(p.step.At)-p.step.At.Cell+headerCell(switchboard(l.without), p.step.At.Cell)]
+					h := w.rx[r].headers[headerCell(switchboard(l.without), p.step.Cell)]
 					if h >= p.step.Value {
 						p.pending &^= 1 << r
 						p.again &^= 1 << r
@@ -509,11 +523,11 @@ func bit(b ...bool) (x byte) {
 }
 
 func appendStep(b []byte, s *Step) []byte {
-	return append(b, byte(s.Path)|byte(s.Do)<<2|byte(s.Epoch)<<4, byte(s.At.Generation)<<4|byte(s.At.Cell), byte(s.Value>>lengthBits), byte(s.Value))
+	return append(b, byte(s.Path)|byte(s.Do)<<2|byte(s.Epoch)<<4, byte(s.Cell), byte(s.Value>>lengthBits), byte(s.Value))
 }
 
 func parseStep(b []byte, s *Step) []byte {
-	*s = Step{Path: Path(b[0] & 3), Do: Do(b[0] >> 2 & 3), Epoch: uint64(b[0] >> 4), At: Place{int(b[1] >> 4), int(b[1] & 15)}, Value: uint64(b[2])<<lengthBits | uint64(b[3])}
+	*s = Step{Path: Path(b[0] & 3), Do: Do(b[0] >> 2 & 3), Epoch: uint64(b[0] >> 4), Cell: int(b[1]), Value: uint64(b[2])<<lengthBits | uint64(b[3])}
 	return b[4:]
 }
 
@@ -527,28 +541,26 @@ func parsePackets(b []byte, p *packets) []byte {
 	return parseStep(b[4:], &p.step)
 }
 
-func (l *lanes) places() int { return l.shape.Generations * l.shape.Cells() }
-
 func (l *lanes) append(b []byte, w *world) []byte {
-	b = append(b, bit(w.ended), byte(w.faults), byte(w.snd.next), byte(w.snd.released), byte(w.snd.generation), byte(w.snd.first))
-	for i := range l.shape.Cells() {
+	b = append(b, bit(w.ended), byte(w.faults), byte(w.snd.next), byte(w.snd.released), byte(w.snd.fresh))
+	for i := range l.shape.Primaries {
 		c := &w.cells[i]
-		b = append(b, byte(c.end)|byte(c.length)<<4, byte(c.path)|bit(c.dirty)<<2|byte(c.open)<<3)
+		b = append(b, byte(c.number)<<4|byte(c.since), byte(c.end)|byte(c.length)<<4, byte(c.path)|bit(c.dirty)<<2|byte(c.open)<<3)
 	}
 	for e := range l.lengths {
 		f, x := &w.flights[e], &w.boxes[e]
-		b = append(b, bit(f.begun, f.sent, x.full)|byte(x.at.Generation)<<4, byte(x.at.Cell), f.pending)
+		b = append(b, bit(f.begun, f.sent, x.full), byte(x.cell), f.pending)
 		b = appendStep(b, &f.step)
 	}
 	for r := range l.receivers {
 		x := &w.rx[r]
-		b = append(b, byte(w.credits[r]), byte(w.words[r]), byte(x.rcv.next), byte(x.rcv.generation),
-			bit(x.reading, x.credit.flying, x.pending)|byte(x.by)<<3|byte(x.read)<<5, byte(x.at.Generation)<<4|byte(x.at.Cell),
+		b = append(b, byte(w.credits[r]), byte(w.words[r]), byte(x.rcv.next), byte(x.rcv.fresh),
+			bit(x.reading, x.credit.flying, x.pending)|byte(x.by)<<3|byte(x.read)<<5, byte(x.cell),
 			byte(x.credit.want), byte(x.credit.clean), byte(x.value))
 		for i := range l.shape.Primaries {
-			b = append(b, byte(x.targets[i]))
+			b = append(b, byte(x.targets[i]), byte(x.cells[i]))
 		}
-		for p := range l.places() {
+		for p := range l.shape.Cells {
 			for u := range maxUnits {
 				b = append(b, byte(x.data[p][u]))
 			}
@@ -565,32 +577,35 @@ func (l *lanes) parse(b []byte, w *world) {
 	*w = world{}
 	l.start(w)
 	w.ended, w.faults = b[0] != 0, int(b[1])
-	w.snd.next, w.snd.released, w.snd.generation, w.snd.first = uint64(b[2]), uint64(b[3]), int(b[4]), uint64(b[5])
-	b = b[6:]
-	for i := range l.shape.Cells() {
-		w.cells[i] = cell{end: uint64(b[0] & 15), length: uint64(b[0] >> 4), path: Path(b[1] & 3), dirty: b[1]&4 != 0, open: int(b[1] >> 3)}
-		b = b[2:]
+	w.snd.next, w.snd.released, w.snd.fresh = uint64(b[2]), uint64(b[3]), int(b[4])
+	b = b[5:]
+	for i := range l.shape.Primaries {
+		w.cells[i] = cell{
+			number: int(b[0] >> 4), since: uint64(b[0] & 15), end: uint64(b[1] & 15), length: uint64(b[1] >> 4),
+			path: Path(b[2] & 3), dirty: b[2]&4 != 0, open: int(b[2] >> 3),
+		}
+		b = b[3:]
 	}
 	for e := range l.lengths {
 		f, x := &w.flights[e], &w.boxes[e]
 		f.begun, f.sent, x.full = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
-		x.at = Place{int(b[0] >> 4), int(b[1])}
+		x.cell = int(int8(b[1]))
 		f.pending = b[2]
 		b = parseStep(b[3:], &f.step)
 	}
 	for r := range l.receivers {
 		x := &w.rx[r]
 		w.credits[r], w.words[r] = uint64(b[0]), uint64(b[1])
-		x.rcv.next, x.rcv.generation = uint64(b[2]), int(b[3])
+		x.rcv.next, x.rcv.fresh = uint64(b[2]), int(b[3])
 		x.reading, x.credit.flying, x.pending, x.by, x.read = b[4]&1 != 0, b[4]&2 != 0, b[4]&4 != 0, Path(b[4]>>3&3), int(b[4]>>5)
-		x.at = Place{int(b[5] >> 4), int(b[5] & 15)}
+		x.cell = int(int8(b[5]))
 		x.credit.want, x.credit.clean, x.value = uint64(b[6]), uint64(b[7]), uint64(b[8])
 		b = b[9:]
 		for i := range l.shape.Primaries {
-			x.targets[i] = uint64(b[i])
+			x.targets[i], x.cells[i] = uint64(b[2*i]), int(b[2*i+1])
 		}
-		b = b[l.shape.Primaries:]
-		for p := range l.places() {
+		b = b[2*l.shape.Primaries:]
+		for p := range l.shape.Cells {
 			for u := range maxUnits {
 				x.data[p][u] = int8(b[u])
 			}
