@@ -102,7 +102,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		e.out[i].outEnd = e.newOut(i, &e.lanes)
 		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
 	}
-	e.words = make([]word, 0, 2+e.lanes.cells+e.lanes.spares)
+	e.words = make([]word, 0, 4)
 	if l.MailCells > 0 {
 		if e.mail, err = newMail(e); err != nil {
 			return nil, errors.Join(err, e.Close())
@@ -209,7 +209,7 @@ func (e *Engine) MessageBytes() int { return e.layout.MessageBytes() }
 
 // Cells is the number of messages on a lane that can be sent before the first
 // is released.
-func (e *Engine) Cells() int { return e.lanes.cells }
+func (e *Engine) Cells() int { return e.lanes.primaries }
 
 // Mail is the engine's mail lanes, nil if the layout has none. They are for other
 // goroutines than the engine, at the same time.
@@ -272,10 +272,6 @@ func (e *Engine) begin(o *outLane, length uint64) (lane.Step, error) {
 		case err != nil:
 			return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
 		case step.Do == lane.Start:
-			if step.At.Generation > o.generation {
-				e.stats[o.peer].Renewals++
-				o.generation = step.At.Generation
-			}
 			return step, nil
 		case step.Do != lane.WaitCredit:
 			return step, fmt.Errorf("progress: a message to rank %d while another is under way: %w", o.peer, transport.ErrPhase)
@@ -313,7 +309,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	length := messageBytes(n)
 	in.want = Tag{Seq: e.seq, Signature: e.signature ^ in.salt, Bytes: uint32(n), Part: in.part}
 	at, by := in.Primary(), lane.Counted
-	counter, target := e.lanes.counterAt(peer, at), in.Base()+length
+	counter, target := e.lanes.counter(peer, at), in.Base()+length
 	var got uint64
 	var err error
 	if e.faulty {
@@ -327,7 +323,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		return nil, err
 	}
 	e.t.Fence(transport.FenceAcquire)
-	slot := e.lanes.slotAt(peer, at)
+	slot := e.lanes.slot(peer, at)
 	msg := e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
 	if tag := getTag(msg); tag != in.want {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
@@ -345,11 +341,11 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 }
 
 // find waits for the next message of a peer on a transport that may fail.
-func (e *Engine) find(peer int, counter, target uint64) (got uint64, at lane.Place, by lane.Path, err error) {
+func (e *Engine) find(peer int, counter, target uint64) (got uint64, at int, by lane.Path, err error) {
 	in := &e.in[peer]
 	words := append(e.words[:0], word{offset: counter, want: target})
 	for i := range in.Headers() {
-		words = append(words, word{offset: e.lanes.headerAt(peer, in.Header(i)), want: in.Wanted(), header: true})
+		words = append(words, word{offset: e.lanes.header(peer, in.Header(i)), want: in.Wanted(), header: true})
 	}
 	e.words = words
 	got, which, err := e.wait.any(words, peer)
@@ -368,11 +364,11 @@ func messageBytes(n int) uint64 { return uint64(roundUp(tagBytes + n)) }
 // the length in its own tag says that it is complete.
 func (e *Engine) mismatch(peer int, offset, got uint64) error {
 	in := &e.in[peer]
-	if offset != e.lanes.counterAt(peer, in.Primary()) || got == in.Base() {
+	if offset != e.lanes.counter(peer, in.Primary()) || got == in.Base() {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.Bytes()[e.lanes.slotAt(peer, in.Primary()):])
+	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.Primary()):])
 	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}
@@ -404,7 +400,11 @@ func (e *Engine) Stats() []PeerStats {
 	if e.mail != nil {
 		for i, s := range e.mail.stats {
 			all[i].add(s)
+			all[i].Replaced += uint64(e.mail.out[i].Replaced())
 		}
+	}
+	for i := range e.out {
+		all[i].Replaced += uint64(e.out[i].Replaced())
 	}
 	return all
 }

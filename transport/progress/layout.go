@@ -2,6 +2,7 @@ package progress
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/progress/lane"
@@ -12,9 +13,8 @@ import (
 // of the lane from the peer, the credit word of the lane to the peer, and K
 // slots of the lane from the peer. The mail lanes follow, in the same way.
 //
-// On a transport that may fail there are headers before the slots, and spare slots
-// behind them; and further generations of counters, headers and slots follow, to be
-// used when spares run out. See the package lane.
+// On a transport that may fail a lane has more cells, to take the place of dirty
+// ones, and their headers before the slots. See the package lane.
 type Layout struct {
 	Ranks     int
 	Cells     int // K, cells of a lane
@@ -23,9 +23,8 @@ type Layout struct {
 	MailCells     int // of a mail lane; 0 if there are none
 	MailSlotBytes int // as SlotBytes, tag and header included
 
-	// Spares of each lane, and its generations; 0 for what suits the transport.
-	Spares      int
-	Generations int
+	// Spares are the cells of each lane beyond those; 0 for what suits the transport.
+	Spares int
 }
 
 const (
@@ -46,27 +45,21 @@ const (
 	segmentBudget = 1 << 20
 	mailBudget    = 256 << 10
 
-	// What a transport that may fail needs beside: spares for as many messages as
-	// can be under way, and as many generations as reserveBudget has room for.
-	reserveBudget  = 16 << 20
-	minGenerations = 4
-	maxGenerations = 1 << 10
-	maxSpares      = 1 << 10
+	// On a transport that may fail each lane has as many spares as there is room for
+	// in reserveBudget: each takes the place of one cell for ever.
+	reserveBudget = 16<<20 + 48<<20*(math.MaxInt>>62) // less where addresses have 32 bits
+	minSpares     = 16
+	maxSpares     = 4 << 10
 )
 
 // on completes a layout for a transport.
 func (l Layout) on(limits transport.Limits) Layout {
-	if !limits.LateWrites {
-		l.Spares, l.Generations = 0, 1
-		return l
-	}
-	if l.Spares == 0 {
-		l.Spares = max(l.Cells, l.MailCells)
-	}
-	if l.Generations == 0 {
-		l.Generations = 1
-		one := l.Bytes()
-		l.Generations = int(min(maxGenerations, max(minGenerations, reserveBudget/one)))
+	switch {
+	case !limits.LateWrites:
+		l.Spares = 0
+	case l.Spares == 0:
+		const words = 2 * (transport.CounterAlign + transport.Granule)
+		l.Spares = min(maxSpares, max(minSpares, reserveBudget/(l.Ranks*(l.SlotBytes+l.MailSlotBytes+words))))
 	}
 	return l
 }
@@ -96,7 +89,7 @@ func (l Layout) Validate() error {
 		return cells >= 2 && cells <= maxCells && slot > 0 && slot%transport.CounterAlign == 0 && slot <= transport.MaxPutBytes
 	}
 	noMail := l.MailCells == 0 && l.MailSlotBytes == 0
-	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || l.Generations < 0 || l.Generations > maxGenerations || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
+	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
 		return fmt.Errorf("progress: layout %+v: 1 to %d ranks, 2 to %d cells, slots in multiples of %d bytes up to %d: %w",
 			l, maxRanks, maxCells, transport.CounterAlign, transport.MaxPutBytes, transport.ErrBounds)
 	}
@@ -116,7 +109,7 @@ func (l Layout) Bytes() uint64 {
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
 func (l Layout) lanes() lanes {
-	return lanes{cells: l.Cells, slotBytes: l.SlotBytes, spares: l.Spares, generations: max(1, l.Generations)}
+	return lanes{primaries: l.Cells, cells: l.Cells + l.Spares, slotBytes: l.SlotBytes}
 }
 
 func (l Layout) mail() lanes {
@@ -124,81 +117,51 @@ func (l Layout) mail() lanes {
 		return lanes{}
 	}
 	return lanes{
-		base: uint64(l.Ranks) * l.lanes().laneBytes(), cells: l.MailCells, slotBytes: l.MailSlotBytes,
-		spares: l.Spares, generations: max(1, l.Generations),
+		base:      uint64(l.Ranks) * l.lanes().laneBytes(),
+		primaries: l.MailCells, cells: l.MailCells + l.Spares, slotBytes: l.MailSlotBytes,
 	}
 }
 
 // lanes is where one lane with each peer lies in an endpoint, from base on. The
 // zero value is none.
 type lanes struct {
-	base                uint64
-	cells, slotBytes    int
-	spares, generations int
+	base                        uint64
+	primaries, cells, slotBytes int
 }
 
 // shape is the lanes' shape to the package lane.
-func (l lanes) shape() lane.Shape {
-	return lane.Shape{Primaries: l.cells, Spares: l.spares, Generations: l.generations}
-}
+func (l lanes) shape() lane.Shape { return lane.Shape{Primaries: l.primaries, Cells: l.cells} }
 
 func (l lanes) laneBytes() uint64 {
 	if l.cells == 0 {
 		return 0
 	}
-	return transport.CounterAlign + uint64(l.generations)*l.generationBytes()
+	return uint64(l.cells+1)*transport.CounterAlign + l.headerBytes() + uint64(l.cells)*uint64(l.slotBytes)
 }
 
-// headerBytes is what the headers of a generation take, a unit each.
+// headerBytes is what the headers take, a unit each, where there are any.
 func (l lanes) headerBytes() uint64 {
-	if l.spares == 0 {
+	if l.cells == l.primaries {
 		return 0
 	}
-	n := (l.cells + l.spares) * transport.Granule
-	return uint64(n+transport.CounterAlign-1) / transport.CounterAlign * transport.CounterAlign
+	n := uint64(l.cells) * transport.Granule
+	return (n + transport.CounterAlign - 1) / transport.CounterAlign * transport.CounterAlign
 }
 
-func (l lanes) generationBytes() uint64 {
-	return uint64(l.cells)*transport.CounterAlign + l.headerBytes() + uint64(l.cells+l.spares)*uint64(l.slotBytes)
-}
-
-// generation is the offset of a generation of the lane from rank from. The first
-// has the credit word behind its counters.
-func (l lanes) generation(from, g int) uint64 {
-	at := l.base + uint64(from)*l.laneBytes()
-	if g > 0 {
-		at += transport.CounterAlign + uint64(g)*l.generationBytes()
-	}
-	return at
-}
-
-func (l lanes) headers(from, g int) uint64 {
-	at := l.generation(from, g) + uint64(l.cells)*transport.CounterAlign
-	if g == 0 {
-		at += transport.CounterAlign
-	}
-	return at
-}
-
-// counter is the offset, in the receiver's endpoint, of the counter of a primary
-// of the lane from rank from, in the first generation; counterAt in any.
-func (l lanes) counter(from, cell int) uint64 { return l.counterAt(from, lane.Place{Cell: cell}) }
-
-func (l lanes) counterAt(from int, p lane.Place) uint64 {
-	return l.generation(from, p.Generation) + uint64(p.Cell)*transport.CounterAlign
+// counter is the offset, in the receiver's endpoint, of the counter of a cell
+// of the lane from rank from.
+func (l lanes) counter(from, cell int) uint64 {
+	return l.base + uint64(from)*l.laneBytes() + uint64(cell)*transport.CounterAlign
 }
 
 // credit is the offset, in the sender's endpoint, of the credit of the lane to
 // rank to.
 func (l lanes) credit(to int) uint64 { return l.counter(to, l.cells) }
 
-// slot and slotAt are those of the slots.
-func (l lanes) slot(from, cell int) uint64 { return l.slotAt(from, lane.Place{Cell: cell}) }
-
-func (l lanes) slotAt(from int, p lane.Place) uint64 {
-	return l.headers(from, p.Generation) + l.headerBytes() + uint64(p.Cell)*uint64(l.slotBytes)
+func (l lanes) header(from, cell int) uint64 {
+	return l.counter(from, l.cells+1) + uint64(cell)*transport.Granule
 }
 
-func (l lanes) headerAt(from int, p lane.Place) uint64 {
-	return l.headers(from, p.Generation) + uint64(p.Cell)*transport.Granule
+func (l lanes) slot(from, cell int) uint64 {
+	return l.header(from, 0) + l.headerBytes() + uint64(cell)*uint64(l.slotBytes)
 }

@@ -127,9 +127,6 @@ func (m *Mail) begin(out *mailOut, length uint64) (lane.Step, error) {
 	out.full = 0
 	if step.Do == lane.WaitCredit {
 		out.full = step.Epoch + 1
-	} else if step.At.Generation > out.generation {
-		m.stats[out.peer].Renewals++
-		out.generation = step.At.Generation
 	}
 	return step, nil
 }
@@ -155,11 +152,11 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	in := &m.in[peer]
-	if in.Next() == in.freed+uint64(m.lanes.cells) {
+	if in.Next() == in.freed+uint64(m.lanes.primaries) {
 		return nil, false, nil // all cells are in use here, whatever the counter says
 	}
 	at := in.Primary()
-	got := m.mem.Load(m.lanes.counterAt(peer, at))
+	got := m.mem.Load(m.lanes.counter(peer, at))
 	in.seen = got
 	// The counter is below its base where messages of this cell came by header.
 	if base := in.Base(); got > base {
@@ -175,7 +172,7 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 	}
 	for i := range in.headers(m.faulty) {
 		at := in.Header(i)
-		length, ok := in.Named(m.mem.Load(m.lanes.headerAt(peer, at)))
+		length, ok := in.Named(m.mem.Load(m.lanes.header(peer, at)))
 		if !ok {
 			continue
 		}
@@ -192,17 +189,17 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 
 // tagged is the length that a slot's first word says, and whether it names the
 // next message.
-func (m *Mail) tagged(peer int, at lane.Place) (n int, known bool) {
-	tag := m.mem.Load(m.lanes.slotAt(peer, at))
+func (m *Mail) tagged(peer int, at int) (n int, known bool) {
+	tag := m.mem.Load(m.lanes.slot(peer, at))
 	return int(tag & (1<<32 - 1)), tag>>32 == mailTagOf(m.in[peer].Next(), 0)>>32
 }
 
 // take takes the next message, of n bytes.
-func (m *Mail) take(peer int, at lane.Place, by lane.Path, n int) []byte {
+func (m *Mail) take(peer int, at int, by lane.Path, n int) []byte {
 	in := &m.in[peer]
 	in.Take(at, by, mailBytes(n))
 	in.seen = in.Base()
-	slot := m.lanes.slotAt(peer, at) + mailTag
+	slot := m.lanes.slot(peer, at) + mailTag
 	return m.mem.Bytes()[slot : slot+uint64(n) : slot+uint64(n)]
 }
 
@@ -243,10 +240,10 @@ func (m *Mail) Watch() {
 			continue
 		}
 		in, out := &m.in[p], &m.out[p]
-		if in.Next() < in.freed+uint64(m.lanes.cells) {
-			words = append(words, word{offset: m.lanes.counterAt(p, in.Primary()), want: in.seen + 1})
+		if in.Next() < in.freed+uint64(m.lanes.primaries) {
+			words = append(words, word{offset: m.lanes.counter(p, in.Primary()), want: in.seen + 1})
 			for i := range in.headers(m.faulty) {
-				words = append(words, word{offset: m.lanes.headerAt(p, in.Header(i)), want: in.Wanted(), header: true})
+				words = append(words, word{offset: m.lanes.header(p, in.Header(i)), want: in.Wanted(), header: true})
 			}
 		}
 		if out.full > 0 {

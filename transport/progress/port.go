@@ -75,8 +75,6 @@ type outEnd struct {
 	lanes  *lanes
 	at     transport.EndpointID // the peer's
 	credit uint64               // offset of the credit word
-	// generation of the last message
-	generation int
 }
 
 func newPort(t transport.Transport, rank, ranks int, mem transport.Memory, wait waiter, retry Retry) (port, error) {
@@ -166,6 +164,7 @@ func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error 
 // failed takes a phase of a message that was reported, or did not end, and
 // returns what to do when it has waited a little.
 func (p *port) failed(o *outEnd, step lane.Step, report transport.Report, late error, attempts int) (lane.Step, error) {
+	p.stats[o.peer].Reports++
 	next := lane.Step{}
 	if p.faulty {
 		if late == nil {
@@ -190,12 +189,10 @@ func (p *port) failed(o *outEnd, step lane.Step, report transport.Report, late e
 
 // again says whether a phase may be tried once more, and waits a little before.
 func (p *port) again(op transport.OpKind, peer int, at transport.Handle, epoch uint64, attempts int, report transport.Report) error {
-	st := &p.stats[peer]
-	st.Reports++
 	if attempts >= p.retry.MaxAttempts {
 		return &transport.FabricError{Op: op, Rank: p.rank, Peer: peer, Endpoint: at.ID, Offset: at.Offset, Epoch: epoch, Attempts: attempts, Status: report}
 	}
-	st.Retries++
+	p.stats[peer].Retries++
 	return p.pause(attempts, peer)
 }
 
@@ -204,9 +201,9 @@ var pathOps = [...]transport.OpKind{lane.Counted: transport.OpPutCounted, lane.P
 // target is where a step's phase goes.
 func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
 	if step.Path == lane.Header {
-		return transport.Handle{ID: o.at, Offset: o.lanes.headerAt(p.rank, step.At)}
+		return transport.Handle{ID: o.at, Offset: o.lanes.header(p.rank, step.Cell)}
 	}
-	return transport.Handle{ID: o.at, Offset: o.lanes.slotAt(p.rank, step.At)}
+	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
 }
 
 // look has the sender see its credit word.
@@ -219,7 +216,7 @@ func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transpor
 	if step.Path == lane.Header {
 		err = p.red(at, step.Value)
 	} else {
-		err = p.message(at, step.Path == lane.Counted, o.lanes.counterAt(p.rank, step.At), prefix, data)
+		err = p.message(at, step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell), prefix, data)
 	}
 	if err != nil {
 		return transport.Report{}, err
@@ -284,6 +281,9 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 		if err != nil {
 			return err
 		}
+		if !report.Clean() {
+			p.stats[peer].Reports++
+		}
 		if start = w.Report(to, report.Clean()); start {
 			if attempts == 1 {
 				begin = time.Now()
@@ -323,6 +323,7 @@ func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds 
 		if attempts == 1 {
 			begin = time.Now()
 		}
+		p.stats[peer].Reports++
 		if reported != nil {
 			reported()
 		}

@@ -22,7 +22,7 @@ var soak = flag.Int("soak", 1, "how many times as much to soak")
 
 // failing is a layout with room for many faults in little memory.
 func failing(n int) Layout {
-	return Layout{Ranks: n, Cells: 2, SlotBytes: 1024, MailCells: 2, MailSlotBytes: 512, Spares: 3, Generations: 300}
+	return Layout{Ranks: n, Cells: 2, SlotBytes: 1024, MailCells: 2, MailSlotBytes: 512, Spares: 600}
 }
 
 // openFabric makes the engines of n ranks on a software fabric that fails by plan.
@@ -92,9 +92,8 @@ func TestFaults(t *testing.T) {
 							}
 						}
 						if rate > 0.001 {
-							require.NotZero(t, sum.Retries)
+							require.NotZero(t, sum.Reports)
 							require.NotZero(t, sum.Lost)
-							require.Positive(t, sum.Reports)
 						}
 						all.add(sum)
 					})
@@ -103,8 +102,9 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", all)
+	require.NotZero(t, all.Retries)
 	require.NotZero(t, all.ByHeader)
-	require.NotZero(t, all.Renewals)
+	require.NotZero(t, all.Replaced)
 }
 
 // TestFaultsMulti has ranks reduce in multicast memory that fails.

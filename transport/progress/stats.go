@@ -9,7 +9,7 @@ type PeerStats struct {
 	Bytes    uint64        // of their payloads
 	Reports  uint64        // phases that were reported, or did not end in time
 	Retries  uint64        // phases that were started again
-	Renewals uint64        // of the lanes to the peer
+	Replaced uint64        // cells of the lanes to the peer that others took the place of
 	ByHeader uint64        // messages from the peer that came by plain put and header
 	Lost     time.Duration // spent on messages after their first report
 }
@@ -20,7 +20,7 @@ func (s *PeerStats) add(o PeerStats) {
 	s.Bytes += o.Bytes
 	s.Reports += o.Reports
 	s.Retries += o.Retries
-	s.Renewals += o.Renewals
+	s.Replaced += o.Replaced
 	s.ByHeader += o.ByHeader
 	s.Lost += o.Lost
 }
