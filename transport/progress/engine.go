@@ -21,6 +21,11 @@ type Config struct {
 	Exchange transport.Exchange
 	// Retry says how phases are tried again on a transport that may report them.
 	Retry Retry
+	// Detour, if not nil, brings m to the engine of a peer, to its Deliver, by another
+	// way than the transport: once, without loss, after what went before. It is for
+	// links that do not work, and only used on a transport that may fail. m is the
+	// caller's again when it returns. The engine and its mail call it at the same time.
+	Detour func(ctx context.Context, peer int, m []byte) error
 	// OnStall, if not nil, is called when a call waits for a peer for long, and
 	// again from time to time. It must not block.
 	OnStall func(peer int)
@@ -41,7 +46,10 @@ type Engine struct {
 	out []outLane
 	in  []inLane
 
-	words []word // that Recv waits for on a transport that may fail
+	words []word // that a call waits for on a transport that may fail
+
+	// What came by detour, by rank; mailArrived is nil if there is no mail.
+	arrived, mailArrived []arrivals
 
 	// tag of the current call
 	seq, signature uint32
@@ -94,12 +102,13 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	var err error
-	if e.port, err = newPort(cfg.Transport, cfg.Rank, l.Ranks, e.mem, e.newWaiter(), cfg.Retry); err != nil {
+	if e.port, err = newPort(&cfg, e.mem, e.newWaiter()); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
+	e.arrived = make([]arrivals, l.Ranks)
 	for i := range e.out {
-		e.out[i].outEnd = e.newOut(i, &e.lanes)
+		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
 		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
 	}
 	e.words = make([]word, 0, 4)
@@ -113,8 +122,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 }
 
 // newOut returns the sending end of a lane to a peer.
-func (e *Engine) newOut(peer int, l *lanes) outEnd {
-	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer)}
+func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
+	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), credits: &a.credits}
 	if p := e.peers[peer]; p != nil {
 		o.at = p.ID()
 	}
@@ -257,26 +266,23 @@ func (e *Engine) Send(peer int, data []byte) error {
 	}
 	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: lane.part}
 	tag.put(e.stage)
-	if err := e.send(&lane.outEnd, step, tagBytes, data); err != nil {
-		return err
-	}
 	lane.part++
-	return nil
+	return e.send(&lane.outEnd, step, tagBytes, data)
 }
 
-// begin begins a message on a lane when there is a cell for it.
+// begin begins a message on a lane when there is a cell for it, or none is needed.
 func (e *Engine) begin(o *outLane, length uint64) (lane.Step, error) {
 	for {
-		step, err := o.Begin(length)
-		switch {
-		case err != nil:
-			return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
-		case step.Do == lane.Start:
-			return step, nil
-		case step.Do != lane.WaitCredit:
-			return step, fmt.Errorf("progress: a message to rank %d while another is under way: %w", o.peer, transport.ErrPhase)
+		step, err := e.open(&o.outEnd, length)
+		if err != nil || step.Do != lane.WaitCredit {
+			return step, err
 		}
-		credit, err := e.wait.until(o.credit, step.Epoch+1, o.peer)
+		words := append(e.words[:0], word{offset: o.credit, want: step.Epoch + 1})
+		if e.detour != nil {
+			words = append(words, word{own: o.credits, want: step.Epoch + 1})
+		}
+		e.words = words
+		credit, _, err := e.wait.any(words, o.peer)
 		if err != nil {
 			return step, err
 		}
@@ -311,10 +317,11 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	at, by := in.Primary(), lane.Counted
 	counter, target := e.lanes.counter(peer, at), in.Base()+length
 	var got uint64
+	var other []byte // the message, if it came by detour
 	var err error
 	if e.faulty {
 		if got = e.mem.Load(counter); got < target {
-			got, at, by, err = e.find(peer, counter, target)
+			got, at, by, other, err = e.find(peer, counter, target)
 		}
 	} else {
 		got, err = e.wait.until(counter, target, peer)
@@ -322,17 +329,21 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.t.Fence(transport.FenceAcquire)
-	slot := e.lanes.slot(peer, at)
-	msg := e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
-	if tag := getTag(msg); tag != in.want {
+	msg := other
+	if by != lane.None {
+		e.t.Fence(transport.FenceAcquire)
+		slot := e.lanes.slot(peer, at)
+		msg = e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
+	}
+	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
-	if by == lane.Counted {
+	switch by {
+	case lane.Counted:
 		if _, err := in.Counted(got, length); err != nil {
 			return nil, fmt.Errorf("progress: a cell from rank %d: %w", peer, err)
 		}
-	} else {
+	case lane.Header:
 		e.stats[peer].ByHeader++
 	}
 	in.Take(at, by, length)
@@ -341,18 +352,38 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 }
 
 // find waits for the next message of a peer on a transport that may fail.
-func (e *Engine) find(peer int, counter, target uint64) (got uint64, at int, by lane.Path, err error) {
+func (e *Engine) find(peer int, counter, target uint64) (got uint64, at int, by lane.Path, other []byte, err error) {
 	in := &e.in[peer]
 	words := append(e.words[:0], word{offset: counter, want: target})
-	for i := range in.Headers() {
+	headers := in.Headers()
+	for i := range headers {
 		words = append(words, word{offset: e.lanes.header(peer, in.Header(i)), want: in.Wanted(), header: true})
 	}
-	e.words = words
-	got, which, err := e.wait.any(words, peer)
-	if err != nil || which == 0 {
-		return got, in.Primary(), lane.Counted, err
+	others := &e.arrived[peer]
+	if e.detour != nil {
+		words = append(words, word{own: &others.count})
 	}
-	return got, in.Header(which - 1), lane.Header, nil
+	e.words = words
+	for {
+		if e.detour != nil {
+			// Those that came since are news.
+			last := &words[len(words)-1]
+			last.want = others.count.Load() + 1
+			if d, ok := others.take(in.Next()); ok {
+				if !in.MayBeIn(d.cell) {
+					err = fmt.Errorf("from rank %d: %w: cell %d", peer, ErrDetour, d.cell)
+				}
+				return 0, d.cell, lane.None, d.data, err
+			}
+		}
+		got, which, err := e.wait.any(words, peer)
+		switch {
+		case err != nil || which == 0:
+			return got, in.Primary(), lane.Counted, nil, err
+		case which <= headers:
+			return got, in.Header(which - 1), lane.Header, nil, nil
+		}
+	}
 }
 
 // messageBytes is what a message with n bytes of payload adds to a counter.

@@ -51,6 +51,9 @@ type mailIn struct {
 	credit lane.Word // at the peer: epochs released
 	freed  uint64    // its last value
 	seen   uint64    // counter of the next message's primary when Poll last looked
+	// arrived is how many messages had come by detour then; 0 if it was not for the
+	// next message that Poll looked.
+	arrived uint64
 }
 
 func newMail(e *Engine) (*Mail, error) {
@@ -60,14 +63,16 @@ func newMail(e *Engine) (*Mail, error) {
 		out: make([]mailOut, n), in: make([]mailIn, n), sleeper: e.newWaiter(),
 	}
 	var err error
-	if m.port, err = newPort(e.t, e.rank, n, e.mem, e.newWaiter(), e.cfg.Retry); err != nil {
+	if m.port, err = newPort(&e.cfg, e.mem, e.newWaiter()); err != nil {
 		return nil, err
 	}
+	m.isMail = true
+	e.mailArrived = make([]arrivals, n)
 	for i := range m.in {
-		m.out[i].outEnd = e.newOut(i, &m.lanes)
+		m.out[i].outEnd = e.newOut(i, &m.lanes, &e.mailArrived[i])
 		m.in[i].Receiver = lane.NewReceiver(m.lanes.shape())
 	}
-	m.words = make([]word, 0, 1+n*(2+m.in[0].headers(m.faulty)))
+	m.words = make([]word, 0, 1+n*6)
 	m.wait.ctx = context.Background()
 	m.wait.timeout = phaseTimeout
 	m.Begin(context.Background(), 0, false)
@@ -98,7 +103,7 @@ func (m *Mail) TrySend(peer int, head *[MailHead]byte, body []byte) (bool, error
 	}
 	out := &m.out[peer]
 	step, err := m.begin(out, mailBytes(MailHead+len(body)))
-	if err != nil || step.Do != lane.Start {
+	if err != nil || step.Do == lane.WaitCredit {
 		return false, err
 	}
 	binary.NativeEndian.PutUint64(m.stage, mailTagOf(step.Epoch, MailHead+len(body)))
@@ -110,25 +115,19 @@ func (m *Mail) TrySend(peer int, head *[MailHead]byte, body []byte) (bool, error
 	return true, nil
 }
 
-// begin begins a message if there is a cell for it.
+// begin begins a message if there is credit for it.
 func (m *Mail) begin(out *mailOut, length uint64) (lane.Step, error) {
-	step, err := out.Begin(length)
+	step, err := m.open(&out.outEnd, length)
 	if err == nil && step.Do == lane.WaitCredit {
 		if err = m.look(&out.outEnd); err == nil {
-			step, err = out.Begin(length)
+			step, err = m.open(&out.outEnd, length)
 		}
-	}
-	switch {
-	case err != nil:
-		return step, fmt.Errorf("progress: mail lane to rank %d: %w", out.peer, err)
-	case step.Do == lane.WaitOwn:
-		return step, fmt.Errorf("progress: mail to rank %d while other mail is under way: %w", out.peer, transport.ErrPhase)
 	}
 	out.full = 0
 	if step.Do == lane.WaitCredit {
 		out.full = step.Epoch + 1
 	}
-	return step, nil
+	return step, err
 }
 
 // mailBytes is what a message of n bytes, header included, takes of a cell.
@@ -184,6 +183,17 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 		m.stats[peer].ByHeader++
 		return m.take(peer, at, lane.Header, n), true, nil
 	}
+	if m.detour != nil {
+		in.arrived = m.e.mailArrived[peer].count.Load()
+		if d, ok := m.e.mailArrived[peer].take(in.Next()); ok {
+			if len(d.data) < mailPrefix || !in.MayBeIn(d.cell) {
+				return nil, false, fmt.Errorf("from rank %d: %w: mail of %d bytes, cell %d", peer, ErrDetour, len(d.data), d.cell)
+			}
+			in.Take(d.cell, lane.None, mailBytes(len(d.data)-mailTag))
+			in.seen, in.arrived = in.Base(), 0
+			return d.data[mailTag:], true, nil
+		}
+	}
 	return nil, false, nil
 }
 
@@ -198,7 +208,7 @@ func (m *Mail) tagged(peer int, at int) (n int, known bool) {
 func (m *Mail) take(peer int, at int, by lane.Path, n int) []byte {
 	in := &m.in[peer]
 	in.Take(at, by, mailBytes(n))
-	in.seen = in.Base()
+	in.seen, in.arrived = in.Base(), 0
 	slot := m.lanes.slot(peer, at) + mailTag
 	return m.mem.Bytes()[slot : slot+uint64(n) : slot+uint64(n)]
 }
@@ -245,11 +255,17 @@ func (m *Mail) Watch() {
 			for i := range in.headers(m.faulty) {
 				words = append(words, word{offset: m.lanes.header(p, in.Header(i)), want: in.Wanted(), header: true})
 			}
+			if m.detour != nil {
+				words = append(words, word{own: &m.e.mailArrived[p].count, want: in.arrived + 1})
+			}
 		}
 		if out.full > 0 {
 			words = append(words, word{offset: out.credit, want: out.full})
+			if m.detour != nil {
+				words = append(words, word{own: out.credits, want: out.full})
+			}
 			// It is news once, even if nobody uses the cell.
-			if m.mem.Load(out.credit) >= out.full {
+			if max(m.mem.Load(out.credit), out.credits.Load()) >= out.full {
 				out.full = 0
 			}
 		}

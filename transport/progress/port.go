@@ -1,8 +1,12 @@
 package progress
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/weft-go/weft/kernels"
@@ -26,6 +30,13 @@ type port struct {
 
 	abandoned []abandoned
 	idle      []transport.Completion
+
+	// Of detours; see detour.go.
+	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
+	isMail   bool
+	links    []link // by rank
+	diverted []byte
+	whole    []byte
 }
 
 // stageBytes is the length up to which a message is put together in one piece.
@@ -75,19 +86,44 @@ type outEnd struct {
 	lanes  *lanes
 	at     transport.EndpointID // the peer's
 	credit uint64               // offset of the credit word
+	// credits are those that came by detour.
+	credits *atomic.Uint64
 }
 
-func newPort(t transport.Transport, rank, ranks int, mem transport.Memory, wait waiter, retry Retry) (port, error) {
+func newPort(cfg *Config, mem transport.Memory, wait waiter) (port, error) {
+	t, ranks := cfg.Transport, cfg.Layout.Ranks
 	p := port{
-		t: t, rank: rank, mem: mem, wait: wait, stage: make([]byte, stageBytes), word: make([]byte, transport.Granule),
-		faulty: t.Limits().LateWrites, retry: retry.withDefaults(), stats: make([]PeerStats, ranks),
+		t: t, rank: cfg.Rank, mem: mem, wait: wait, detour: cfg.Detour, links: make([]link, ranks), stage: make([]byte, stageBytes), word: make([]byte, transport.Granule),
+		faulty: t.Limits().LateWrites, retry: cfg.Retry.withDefaults(), stats: make([]PeerStats, ranks),
 	}
 	if !p.faulty {
-		p.retry = Retry{MaxAttempts: 1}
+		p.retry, p.detour = Retry{MaxAttempts: 1}, nil
 	}
 	var err error
 	p.phase, err = t.NewCompletion(1)
 	return p, err
+}
+
+// open begins a message of a lane. The step says that it must wait for credit, or
+// what to send gets.
+func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
+	if p.detour != nil && p.links[o.peer].skip > 0 {
+		step := o.BeginElsewhere()
+		if step.Do != lane.WaitCredit {
+			p.links[o.peer].avoid()
+		}
+		return step, nil
+	}
+	step, err := o.Begin(length)
+	switch {
+	case err == lane.ErrExhausted && p.detour != nil:
+		return o.BeginElsewhere(), nil
+	case err != nil:
+		return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
+	case step.Do == lane.WaitOwn:
+		return step, fmt.Errorf("progress: a message to rank %d while another is under way: %w", o.peer, transport.ErrPhase)
+	}
+	return step, nil
 }
 
 // send brings a message that has begun with a step to its receiver: the first
@@ -96,11 +132,17 @@ func newPort(t transport.Transport, rank, ranks int, mem transport.Memory, wait 
 func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
+	if step.Do == lane.Nothing {
+		return p.divertMessage(o, step.Cell, step.Epoch, prefix, data)
+	}
 	report, err := p.try(o, step, prefix, data)
 	switch {
 	case err == nil && report.Clean():
 		next := o.Report(step, true)
 		if next.Do == lane.Nothing {
+			if p.faulty {
+				p.works(o.peer)
+			}
 			return nil
 		}
 		return p.resend(o, next, prefix, data)
@@ -109,14 +151,15 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	}
 	begin := time.Now()
 	next, err := p.failed(o, step, report, err, 1)
-	if err != nil {
-		return err
+	if err == nil {
+		if next.Do == lane.Nothing {
+			next = step
+			next.Do = lane.Nothing
+		}
+		err = p.resend(o, next, prefix, data)
+	} else {
+		err = p.elsewhere(o, next, err, prefix, data)
 	}
-	if next.Do == lane.Nothing {
-		next = step
-		next.Do = lane.Nothing
-	}
-	err = p.resend(o, next, prefix, data)
 	p.stats[o.peer].Lost += time.Since(begin)
 	return err
 }
@@ -145,10 +188,30 @@ func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error 
 		default:
 			attempts++
 			if step, err = p.failed(o, step, report, err, attempts); err != nil {
-				return err
+				return p.elsewhere(o, step, err, prefix, data)
 			}
 		}
 	}
+	p.works(o.peer)
+	return p.finish(o, last)
+}
+
+// elsewhere sends a message by detour whose next step could not be tried any more,
+// for the given reason.
+func (p *port) elsewhere(o *outEnd, step lane.Step, why error, prefix int, data []byte) error {
+	if p.detour == nil || !isFabric(why) {
+		return why
+	}
+	o.Skip(step, true)
+	p.links[o.peer].bad()
+	if err := p.divertMessage(o, step.Cell, step.Epoch, prefix, data); err != nil {
+		return errors.Join(why, err)
+	}
+	return p.finish(o, step)
+}
+
+// finish waits until the message of a step may change.
+func (p *port) finish(o *outEnd, last lane.Step) error {
 	for !o.Finished(last) {
 		if err := p.pause(0, o.peer); err != nil {
 			return err
@@ -189,7 +252,7 @@ func (p *port) failed(o *outEnd, step lane.Step, report transport.Report, late e
 
 // again says whether a phase may be tried once more, and waits a little before.
 func (p *port) again(op transport.OpKind, peer int, at transport.Handle, epoch uint64, attempts int, report transport.Report) error {
-	if attempts >= p.retry.MaxAttempts {
+	if attempts >= p.attempts(peer) {
 		return &transport.FabricError{Op: op, Rank: p.rank, Peer: peer, Endpoint: at.ID, Offset: at.Offset, Epoch: epoch, Attempts: attempts, Status: report}
 	}
 	p.stats[peer].Retries++
@@ -207,7 +270,9 @@ func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
 }
 
 // look has the sender see its credit word.
-func (p *port) look(o *outEnd) error { return o.Credit(0, p.mem.Load(o.credit)) }
+func (p *port) look(o *outEnd) error {
+	return o.Credit(0, max(p.mem.Load(o.credit), o.credits.Load()))
+}
 
 // try tries a step's phase once.
 func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transport.Report, error) {
@@ -270,6 +335,10 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 	var begin time.Time
 	for attempts, start := 1, w.Raise(value); start; attempts++ {
 		to := w.Value()
+		if p.detour != nil && attempts == 1 && p.links[peer].avoid() {
+			w.Report(to, true)
+			return p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to})
+		}
 		if err := p.red(at, to); err != nil {
 			return err
 		}
@@ -289,13 +358,23 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 				begin = time.Now()
 			}
 			if err := p.again(transport.OpRed, peer, at, to, attempts, report); err != nil {
-				return err
+				if p.detour == nil || !isFabric(err) {
+					return err
+				}
+				p.links[peer].bad()
+				w.Report(to, true) // it will be there
+				if e := p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to}); e != nil {
+					return errors.Join(err, e)
+				}
+				break
 			}
 			p.collect()
 		}
 	}
 	if !begin.IsZero() {
 		p.stats[peer].Lost += time.Since(begin)
+	} else if p.faulty {
+		p.works(peer)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ type PeerStats struct {
 	Bytes    uint64        // of their payloads
 	Reports  uint64        // phases that were reported, or did not end in time
 	Retries  uint64        // phases that were started again
+	Reroutes uint64        // messages and credits that went by detour
 	Replaced uint64        // cells of the lanes to the peer that others took the place of
 	ByHeader uint64        // messages from the peer that came by plain put and header
 	Lost     time.Duration // spent on messages after their first report
@@ -20,6 +21,7 @@ func (s *PeerStats) add(o PeerStats) {
 	s.Bytes += o.Bytes
 	s.Reports += o.Reports
 	s.Retries += o.Retries
+	s.Reroutes += o.Reroutes
 	s.Replaced += o.Replaced
 	s.ByHeader += o.ByHeader
 	s.Lost += o.Lost

@@ -80,6 +80,11 @@ func (r *Receiver) Named(header uint64) (length uint64, ok bool) {
 	return length, ok
 }
 
+// MayBeIn says whether a sender may have begun the next message in a cell.
+func (r *Receiver) MayBeIn(cell int) bool {
+	return cell == NoCell || cell == r.Primary() || cell == r.fresh && cell < r.shape.Cells
+}
+
 // Take goes on to the message after the next. That one was found by the counter
 // of its primary, or by a header in a cell; or it came another way (None), from a
 // sender that had begun it in that cell, or in [NoCell].
