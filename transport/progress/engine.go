@@ -293,7 +293,7 @@ func (e *Engine) begin(o *outLane, length uint64) (lane.Step, error) {
 }
 
 // check refuses what would leave the lane to a peer, or panic.
-func (e *Engine) check(peer, n int) error { return e.checkLane(peer, n, e.layout.MessageBytes()) }
+func (e *Engine) check(peer, n int) error { return e.checkLane(peer, n, e.lanes.slotBytes-tagBytes) }
 
 func (e *Engine) checkLane(peer, n, most int) error {
 	if peer < 0 || peer >= len(e.peers) || peer == e.rank {

@@ -104,22 +104,17 @@ func (l Layout) MailBytes() int { return max(0, l.MailSlotBytes-mailPrefix) }
 
 // Bytes is the size of a rank's endpoint.
 func (l Layout) Bytes() uint64 {
-	return uint64(l.Ranks) * (l.lanes().laneBytes() + l.mail().laneBytes())
+	return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes)
 }
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
-func (l Layout) lanes() lanes {
-	return lanes{primaries: l.Cells, cells: l.Cells + l.Spares, slotBytes: l.SlotBytes}
-}
+func (l Layout) lanes() lanes { return newLanes(0, l.Cells, l.Spares, l.SlotBytes) }
 
 func (l Layout) mail() lanes {
 	if l.MailCells == 0 {
 		return lanes{}
 	}
-	return lanes{
-		base:      uint64(l.Ranks) * l.lanes().laneBytes(),
-		primaries: l.MailCells, cells: l.MailCells + l.Spares, slotBytes: l.MailSlotBytes,
-	}
+	return newLanes(uint64(l.Ranks)*l.lanes().bytes, l.MailCells, l.Spares, l.MailSlotBytes)
 }
 
 // lanes is where one lane with each peer lies in an endpoint, from base on. The
@@ -127,41 +122,40 @@ func (l Layout) mail() lanes {
 type lanes struct {
 	base                        uint64
 	primaries, cells, slotBytes int
+
+	bytes          uint64 // of a lane
+	headers, slots uint64 // where they begin in a lane
+}
+
+func newLanes(base uint64, primaries, spares, slotBytes int) lanes {
+	l := lanes{base: base, primaries: primaries, cells: primaries + spares, slotBytes: slotBytes}
+	l.headers = uint64(l.cells+1) * transport.CounterAlign
+	l.slots = l.headers
+	if spares > 0 { // a unit each
+		n := uint64(l.cells) * transport.Granule
+		l.slots += (n + transport.CounterAlign - 1) / transport.CounterAlign * transport.CounterAlign
+	}
+	l.bytes = l.slots + uint64(l.cells)*uint64(slotBytes)
+	return l
 }
 
 // shape is the lanes' shape to the package lane.
-func (l lanes) shape() lane.Shape { return lane.Shape{Primaries: l.primaries, Cells: l.cells} }
-
-func (l lanes) laneBytes() uint64 {
-	if l.cells == 0 {
-		return 0
-	}
-	return uint64(l.cells+1)*transport.CounterAlign + l.headerBytes() + uint64(l.cells)*uint64(l.slotBytes)
-}
-
-// headerBytes is what the headers take, a unit each, where there are any.
-func (l lanes) headerBytes() uint64 {
-	if l.cells == l.primaries {
-		return 0
-	}
-	n := uint64(l.cells) * transport.Granule
-	return (n + transport.CounterAlign - 1) / transport.CounterAlign * transport.CounterAlign
-}
+func (l *lanes) shape() lane.Shape { return lane.Shape{Primaries: l.primaries, Cells: l.cells} }
 
 // counter is the offset, in the receiver's endpoint, of the counter of a cell
 // of the lane from rank from.
-func (l lanes) counter(from, cell int) uint64 {
-	return l.base + uint64(from)*l.laneBytes() + uint64(cell)*transport.CounterAlign
+func (l *lanes) counter(from, cell int) uint64 {
+	return l.base + uint64(from)*l.bytes + uint64(cell)*transport.CounterAlign
 }
 
 // credit is the offset, in the sender's endpoint, of the credit of the lane to
 // rank to.
-func (l lanes) credit(to int) uint64 { return l.counter(to, l.cells) }
+func (l *lanes) credit(to int) uint64 { return l.counter(to, l.cells) }
 
-func (l lanes) header(from, cell int) uint64 {
-	return l.counter(from, l.cells+1) + uint64(cell)*transport.Granule
+func (l *lanes) header(from, cell int) uint64 {
+	return l.base + uint64(from)*l.bytes + l.headers + uint64(cell)*transport.Granule
 }
 
-func (l lanes) slot(from, cell int) uint64 {
-	return l.header(from, 0) + l.headerBytes() + uint64(cell)*uint64(l.slotBytes)
+func (l *lanes) slot(from, cell int) uint64 {
+	return l.base + uint64(from)*l.bytes + l.slots + uint64(cell)*uint64(l.slotBytes)
 }

@@ -132,6 +132,22 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
+	if !p.faulty {
+		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
+			return err
+		}
+		report, err := p.end(o.peer)
+		if err != nil {
+			return err
+		}
+		if report.Clean() {
+			o.Report(step, true)
+			return nil
+		}
+		p.stats[o.peer].Reports++
+		return p.again(transport.OpPutCounted, o.peer, at, step.Epoch, 1, report)
+	}
 	if step.Do == lane.Nothing {
 		return p.divertMessage(o, step.Cell, step.Epoch, prefix, data)
 	}
@@ -140,9 +156,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	case err == nil && report.Clean():
 		next := o.Report(step, true)
 		if next.Do == lane.Nothing {
-			if p.faulty {
-				p.works(o.peer)
-			}
+			p.works(o.peer)
 			return nil
 		}
 		return p.resend(o, next, prefix, data)
@@ -279,7 +293,7 @@ func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transpor
 	at := p.target(o, step)
 	var err error
 	if step.Path == lane.Header {
-		err = p.red(at, step.Value)
+		err = p.red(at, o.Value(step))
 	} else {
 		err = p.message(at, step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell), prefix, data)
 	}

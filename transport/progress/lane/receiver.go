@@ -12,6 +12,7 @@ var ErrCounter = errors.New("counter above its target")
 type Receiver struct {
 	shape     Shape
 	next      uint64   // epoch of the next message
+	turn      int      // next mod K
 	fresh     int      // the first cell that was never used
 	primaries []int    // cells of epochs e mod K
 	targets   []uint64 // of their counters, once all messages before next are there
@@ -31,11 +32,11 @@ func NewReceiver(shape Shape) *Receiver {
 func (r *Receiver) Next() uint64 { return r.next }
 
 // Primary is the primary of the next message.
-func (r *Receiver) Primary() int { return r.primaries[r.next%uint64(r.shape.Primaries)] }
+func (r *Receiver) Primary() int { return r.primaries[r.turn] }
 
 // Base is what the counter of the next message's primary holds when nothing of
 // the message was counted.
-func (r *Receiver) Base() uint64 { return r.targets[r.next%uint64(r.shape.Primaries)] }
+func (r *Receiver) Base() uint64 { return r.targets[r.turn] }
 
 // Counted says whether the next message, of length bytes, is in its primary,
 // whose counter holds got. An empty message is never found so.
@@ -89,8 +90,11 @@ func (r *Receiver) MayBeIn(cell int) bool {
 // of its primary, or by a header in a cell; or it came another way (None), from a
 // sender that had begun it in that cell, or in [NoCell].
 func (r *Receiver) Take(cell int, by Path, length uint64) {
-	i := r.next % uint64(r.shape.Primaries)
+	i := r.turn
 	r.next++
+	if r.turn++; r.turn == len(r.primaries) {
+		r.turn = 0
+	}
 	switch {
 	case cell == NoCell:
 	case cell != r.primaries[i]:

@@ -46,19 +46,20 @@ const (
 	WaitOwn
 )
 
-// A Step is what the driver of a Sender has to do next.
+// A Step is what the driver of a Sender has to do next. It is small enough to stay
+// in registers.
 type Step struct {
 	Do    Do
 	Path  Path
 	Cell  int
 	Epoch uint64
-	Value uint64 // of the header, if Path is Header
 }
 
 // A Sender is the sending end of a lane.
 type Sender struct {
 	shape     Shape
 	next      uint64   // epoch of the next message
+	turn      int      // next mod K
 	released  uint64   // epochs that all receivers have released
 	fresh     int      // the first cell that was never used
 	primaries []cell   // of epochs e mod K
@@ -123,7 +124,7 @@ func (s *Sender) Begin(length uint64) (Step, error) {
 	if step, ok := s.credited(); !ok {
 		return step, nil
 	}
-	c := &s.primaries[s.next%uint64(s.shape.Primaries)]
+	c := &s.primaries[s.turn]
 	path := Counted
 	switch {
 	case c.dirty || stretch(c.since) != stretch(s.next):
@@ -144,8 +145,16 @@ func (s *Sender) Begin(length uint64) (Step, error) {
 		path = Header
 	}
 	c.end, c.length, c.open = s.next+1, length, 0
+	step := s.start(c, path)
+	s.advance()
+	return step, nil
+}
+
+func (s *Sender) advance() {
 	s.next++
-	return s.start(c, path), nil
+	if s.turn++; s.turn == len(s.primaries) {
+		s.turn = 0
+	}
 }
 
 // BeginElsewhere begins a message that goes another way from the start. It takes
@@ -154,7 +163,7 @@ func (s *Sender) BeginElsewhere() Step {
 	step, ok := s.credited()
 	if ok {
 		step = Step{Do: Nothing, Cell: NoCell, Epoch: s.next}
-		s.next++
+		s.advance()
 	}
 	return step
 }
@@ -171,11 +180,16 @@ func (s *Sender) credited() (Step, bool) {
 // start has a phase of a cell's message begin.
 func (s *Sender) start(c *cell, path Path) Step {
 	c.path = path
-	step := Step{Do: Start, Path: path, Cell: c.number, Epoch: c.end - 1}
-	if path == Header {
-		step.Value = headerOf(step.Epoch, c.length)
+	return Step{Do: Start, Path: path, Cell: c.number, Epoch: c.end - 1}
+}
+
+// Value is the header that a step's phase raises, if its path is [Header].
+func (s *Sender) Value(of Step) uint64 {
+	length := uint64(0)
+	if c := s.at(of); c != nil {
+		length = c.length
 	}
-	return step
+	return headerOf(of.Epoch, length)
 }
 
 // Report takes the report of a phase.
@@ -283,7 +297,11 @@ func (s *Sender) finished(c *cell) bool {
 
 // at returns the cell of a step's message, nil if it carries another by now.
 func (s *Sender) at(of Step) *cell {
-	c := &s.primaries[of.Epoch%uint64(s.shape.Primaries)]
+	turn := uint64(of.Cell)
+	if turn >= uint64(len(s.primaries)) || s.primaries[turn].number != of.Cell { // it took another's place
+		turn = of.Epoch % uint64(len(s.primaries))
+	}
+	c := &s.primaries[turn]
 	if c.number != of.Cell || c.end != of.Epoch+1 {
 		return nil
 	}

@@ -310,7 +310,7 @@ func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
 	at := s.Cell
 	if s.Path == Header {
 		h := &w.rx[packet].headers[headerCell(switchboard(l.without), at)]
-		*h = l.raise(*h, s.Value)
+		*h = l.raise(*h, l.header(s))
 		return
 	}
 	n := l.units(int(s.Epoch))
@@ -323,6 +323,8 @@ func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
 		x.counters[counterOf(switchboard(l.without), at)]++
 	}
 }
+
+func (l *lanes) header(s Step) uint64 { return headerOf(s.Epoch, l.lengths[s.Epoch]) }
 
 func (l *lanes) raise(old, value uint64) uint64 {
 	word := Word{without: switchboard(l.without)}
@@ -489,7 +491,7 @@ func (l *lanes) tidy(w *world) {
 			if !p.credit && p.step.Path == Header {
 				for r := range l.receivers {
 					h := w.rx[r].headers[headerCell(switchboard(l.without), p.step.Cell)]
-					if h >= p.step.Value {
+					if h >= l.header(p.step) {
 						p.pending &^= 1 << r
 						p.again &^= 1 << r
 					}
@@ -523,12 +525,12 @@ func bit(b ...bool) (x byte) {
 }
 
 func appendStep(b []byte, s *Step) []byte {
-	return append(b, byte(s.Path)|byte(s.Do)<<2|byte(s.Epoch)<<4, byte(s.Cell), byte(s.Value>>lengthBits), byte(s.Value))
+	return append(b, byte(s.Path)|byte(s.Do)<<2|byte(s.Epoch)<<4, byte(s.Cell))
 }
 
 func parseStep(b []byte, s *Step) []byte {
-	*s = Step{Path: Path(b[0] & 3), Do: Do(b[0] >> 2 & 3), Epoch: uint64(b[0] >> 4), Cell: int(b[1]), Value: uint64(b[2])<<lengthBits | uint64(b[3])}
-	return b[4:]
+	*s = Step{Path: Path(b[0] & 3), Do: Do(b[0] >> 2 & 3), Epoch: uint64(b[0] >> 4), Cell: int(b[1])}
+	return b[2:]
 }
 
 func appendPackets(b []byte, p *packets) []byte {
@@ -578,6 +580,7 @@ func (l *lanes) parse(b []byte, w *world) {
 	l.start(w)
 	w.ended, w.faults = b[0] != 0, int(b[1])
 	w.snd.next, w.snd.released, w.snd.fresh = uint64(b[2]), uint64(b[3]), int(b[4])
+	w.snd.turn = int(b[2]) % l.shape.Primaries
 	b = b[5:]
 	for i := range l.shape.Primaries {
 		w.cells[i] = cell{
@@ -596,7 +599,7 @@ func (l *lanes) parse(b []byte, w *world) {
 	for r := range l.receivers {
 		x := &w.rx[r]
 		w.credits[r], w.words[r] = uint64(b[0]), uint64(b[1])
-		x.rcv.next, x.rcv.fresh = uint64(b[2]), int(b[3])
+		x.rcv.next, x.rcv.turn, x.rcv.fresh = uint64(b[2]), int(b[2])%l.shape.Primaries, int(b[3])
 		x.reading, x.credit.flying, x.pending, x.by, x.read = b[4]&1 != 0, b[4]&2 != 0, b[4]&4 != 0, Path(b[4]>>3&3), int(b[4]>>5)
 		x.cell = int(int8(b[5]))
 		x.credit.want, x.credit.clean, x.value = uint64(b[6]), uint64(b[7]), uint64(b[8])
