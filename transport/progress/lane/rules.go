@@ -51,8 +51,6 @@ const (
 	firstWins
 	// voteFirst: with commit, nobody returns before all have voted.
 	voteFirst
-
-	ruleEnd
 )
 
 var ruleNames = map[rule]string{
