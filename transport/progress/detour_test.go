@@ -135,6 +135,20 @@ func TestRetryEnds(t *testing.T) {
 	}
 }
 
+// TestMismatchByHeader wants a message of another length to be seen that comes by
+// header.
+func TestMismatchByHeader(t *testing.T) {
+	es := openFabric(t, failing(2), fabric.ModeDefault, 1, "rate=1,kinds=drop,to=1", nil)
+	for _, e := range es {
+		e.Begin(t.Context(), time.Minute, 1, 1)
+	}
+	require.NoError(t, es[0].Send(1, make([]byte, 5)))
+	_, err := es[1].Recv(0, 100)
+	var got *MismatchError
+	require.ErrorAs(t, err, &got)
+	require.EqualValues(t, 5, got.Got.Bytes)
+}
+
 func TestDeliverRefuses(t *testing.T) {
 	es := openFabric(t, tiny(2), fabric.ModeDefault, 1, "", nil)
 	e := es[0]

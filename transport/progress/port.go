@@ -93,8 +93,10 @@ type outEnd struct {
 func newPort(cfg *Config, mem transport.Memory, wait waiter) (port, error) {
 	t, ranks := cfg.Transport, cfg.Layout.Ranks
 	p := port{
-		t: t, rank: cfg.Rank, mem: mem, wait: wait, detour: cfg.Detour, links: make([]link, ranks), stage: make([]byte, stageBytes), word: make([]byte, transport.Granule),
+		t: t, rank: cfg.Rank, mem: mem, wait: wait,
+		stage: make([]byte, stageBytes), word: make([]byte, transport.Granule),
 		faulty: t.Limits().LateWrites, retry: cfg.Retry.withDefaults(), stats: make([]PeerStats, ranks),
+		detour: cfg.Detour, links: make([]link, ranks),
 	}
 	if !p.faulty {
 		p.retry, p.detour = Retry{MaxAttempts: 1}, nil
@@ -242,24 +244,22 @@ func (p *port) finish(o *outEnd, last lane.Step) error {
 // returns what to do when it has waited a little.
 func (p *port) failed(o *outEnd, step lane.Step, report transport.Report, late error, attempts int) (lane.Step, error) {
 	p.stats[o.peer].Reports++
-	next := lane.Step{}
-	if p.faulty {
-		if late == nil {
-			next = o.Report(step, false)
-		} else {
-			report.Status = transport.StatusFailed
-			var of *outEnd
-			if step.Path != lane.Header {
-				of = o
-			}
-			if err := p.abandon(abandoned{out: of, step: step}); err != nil {
-				return next, err
-			}
-			next = o.Abandon(step)
+	var next lane.Step
+	if late == nil {
+		next = o.Report(step, false)
+	} else {
+		report.Status = transport.StatusFailed
+		var of *outEnd
+		if step.Path != lane.Header {
+			of = o
 		}
-		if next.Do != lane.Start {
-			return next, nil
+		if err := p.abandon(abandoned{out: of, step: step}); err != nil {
+			return next, err
 		}
+		next = o.Abandon(step)
+	}
+	if next.Do != lane.Start {
+		return next, nil
 	}
 	return next, p.again(pathOps[step.Path], o.peer, p.target(o, step), step.Epoch, attempts, report)
 }
@@ -516,10 +516,11 @@ func (p *port) pause(attempts, peer int) error {
 		p.wait.yield(goschedPer - 1)
 		return nil
 	}
-	d := p.retry.MaxBackoff
-	if attempts < 32 {
-		d = min(d, p.retry.Backoff<<(attempts-1))
+	d := p.retry.Backoff
+	for i := 1; i < attempts && d < p.retry.MaxBackoff; i++ {
+		d *= 2
 	}
+	d = min(d, p.retry.MaxBackoff)
 	d = d/2 + rand.N(d/2+1)
 	if d >= 50*time.Microsecond {
 		time.Sleep(d)

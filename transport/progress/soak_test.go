@@ -107,6 +107,20 @@ func TestFaults(t *testing.T) {
 	require.NotZero(t, all.Replaced)
 }
 
+// TestFaultsDefault has messages as large as they are by default.
+func TestFaultsDefault(t *testing.T) {
+	for _, mode := range []fabric.Mode{fabric.ModeStrict, fabric.ModeFast} {
+		for n := 2; n <= 5; n++ {
+			t.Run(fmt.Sprintf("%v/%d", mode, n), func(t *testing.T) {
+				seed := newSeed(t)
+				es := openFabric(t, DefaultLayout(n), mode, seed, fmt.Sprintf("seed=%d,rate=0.05", seed), nil)
+				correspondAll(t, es, 40**soak, 20**soak)
+				require.NotZero(t, es[0].Stats()[1].Reports)
+			})
+		}
+	}
+}
+
 // TestFaultsMulti has ranks reduce in multicast memory that fails.
 func TestFaultsMulti(t *testing.T) {
 	const n, bytes = 3, 4096

@@ -43,6 +43,7 @@ var worlds = []struct {
 	{"given up", false, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 2, giveUp: true, flights: 1}},
 	{"repeats", false, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 1, repeat: true}},
 	{"another way", false, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 2, detour: true}},
+	{"another way, two primaries", false, bounds{lengths: twos(3), shape: Shape{2, 4}, faults: 2, detour: true, flights: 1}},
 
 	{"two primaries, four messages", false, bounds{lengths: twos(4), shape: Shape{2, 4}, faults: 2}},
 	{"repeats, two faults", true, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 2, repeat: true}},
