@@ -16,6 +16,20 @@
 // late credit changes nothing. A sender uses a cell again when the credit says
 // that its last epoch is finished.
 //
+// # Faults
+//
+// On a transport whose phases may be reported, and executed later all the same
+// ([transport.Limits].LateWrites), lanes follow the rules of the package lane, so that
+// each message still arrives once: a reported message goes again by plain put and is
+// announced by a header; its cell is not used again, and a spare takes its place.
+// Phases are tried again after a pause that grows ([Retry]), and when that has no end
+// messages go by [Config].Detour, or the call fails with a [transport.FabricError]. A
+// message may change when Send returns, whatever was reported.
+//
+// Other transports have no spares, no headers, and one phase per message.
+//
+// # Tags
+//
 // A message starts with a [Tag] of 16 bytes that says which call it belongs to.
 // A tag that is not the expected one is a mismatch between the calls of two
 // ranks: [MismatchError]. So is a message of another length; one that is shorter

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 // Config says what an engine works on.
@@ -18,6 +19,13 @@ type Config struct {
 	Stop      *Stop
 	// Exchange is an all-gather among the engines of the communicator.
 	Exchange transport.Exchange
+	// Retry says how phases are tried again on a transport that may report them.
+	Retry Retry
+	// Detour, if not nil, brings m to the engine of a peer, to its Deliver, by another
+	// way than the transport: once, without loss, after what went before. It is for
+	// links that do not work, and only used on a transport that may fail. m is the
+	// caller's again when it returns. The engine and its mail call it at the same time.
+	Detour func(ctx context.Context, peer int, m []byte) error
 	// OnStall, if not nil, is called when a call waits for a peer for long, and
 	// again from time to time. It must not block.
 	OnStall func(peer int)
@@ -38,11 +46,17 @@ type Engine struct {
 	out []outLane
 	in  []inLane
 
+	words []word // that a call waits for on a transport that may fail
+
+	// What came by detour, by rank; mailArrived is nil if there is no mail.
+	arrived, mailArrived []arrivals
+
 	// tag of the current call
 	seq, signature uint32
 
 	mail  *Mail // nil if the layout has no mail lanes
 	multi multi
+	zones zones
 
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
@@ -50,26 +64,28 @@ type Engine struct {
 
 // outLane is the sending end of the lane to one peer.
 type outLane struct {
-	next   uint64 // epoch of the next message
-	credit uint64 // epochs that the peer has finished, as last seen
-	part   uint32 // messages of this call
-	salt   uint32 // see Engine.Salt
+	outEnd
+	part uint32 // messages of this call
+	salt uint32 // see Engine.Salt
 }
 
 // inLane is the receiving end of the lane from one peer.
 type inLane struct {
-	next     uint64   // epoch of the next message
-	released uint64   // epochs credited to the peer
-	targets  []uint64 // of each cell's counter, once the messages up to next are there
-	part     uint32
-	salt     uint32
-	want     Tag // of the message that Recv waits for
+	*lane.Receiver
+	credit lane.Word // at the peer: epochs released
+	freed  uint64    // its last value
+	part   uint32
+	salt   uint32
+	want   Tag // of the message that Recv waits for
 }
 
 // New makes the engine of one rank; all ranks of the communicator call it
 // together.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	l := cfg.Layout
+	if err := cfg.Layout.Validate(); err != nil {
+		return nil, err
+	}
+	l := cfg.Layout.on(cfg.Transport.Limits())
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,27 +93,41 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("progress: rank %d of %d: %w", cfg.Rank, l.Ranks, transport.ErrBounds)
 	}
 	e := &Engine{
-		port: port{t: cfg.Transport, rank: cfg.Rank, stage: make([]byte, stageBytes)},
+		port: port{t: cfg.Transport, rank: cfg.Rank},
 		cfg:  cfg, layout: l, lanes: l.lanes(),
 		peers: make([]transport.Endpoint, l.Ranks),
 		out:   make([]outLane, l.Ranks), in: make([]inLane, l.Ranks),
 	}
-	for i := range e.in {
-		e.in[i].targets = make([]uint64, l.Cells)
-	}
 	if err := e.connect(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	e.wait = e.newWaiter()
+	var err error
+	if e.port, err = newPort(&cfg, e.mem, e.newWaiter()); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
+	e.arrived = make([]arrivals, l.Ranks)
+	for i := range e.out {
+		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
+		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
+	}
+	e.words = make([]word, 0, 4)
 	if l.MailCells > 0 {
-		var err error
 		if e.mail, err = newMail(e); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
+}
+
+// newOut returns the sending end of a lane to a peer.
+func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
+	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), credits: &a.credits}
+	if p := e.peers[peer]; p != nil {
+		o.at = p.ID()
+	}
+	return o
 }
 
 func (e *Engine) newWaiter() waiter {
@@ -118,9 +148,6 @@ func (e *Engine) connect(ctx context.Context) error {
 		return err
 	}
 	if err := e.own.Bind(0, e.mem); err != nil {
-		return err
-	}
-	if e.phase, err = e.t.NewCompletion(1); err != nil {
 		return err
 	}
 	x, err := e.own.Export()
@@ -191,7 +218,7 @@ func (e *Engine) MessageBytes() int { return e.layout.MessageBytes() }
 
 // Cells is the number of messages on a lane that can be sent before the first
 // is released.
-func (e *Engine) Cells() int { return e.lanes.cells }
+func (e *Engine) Cells() int { return e.lanes.primaries }
 
 // Mail is the engine's mail lanes, nil if the layout has none. They are for other
 // goroutines than the engine, at the same time.
@@ -233,30 +260,40 @@ func (e *Engine) Send(peer int, data []byte) error {
 		return err
 	}
 	lane := &e.out[peer]
-	cell := int(lane.next % uint64(e.lanes.cells))
-	if free := lane.credit + uint64(e.lanes.cells); lane.next >= free {
-		credit, err := e.wait.until(e.lanes.credit(peer), lane.next-uint64(e.lanes.cells)+1, peer)
-		if err != nil {
-			return err
-		}
-		if credit > lane.next {
-			return fmt.Errorf("progress: rank %d released %d messages of the %d sent", peer, credit, lane.next)
-		}
-		lane.credit = credit
+	step, err := e.begin(lane, messageBytes(len(data)))
+	if err != nil {
+		return err
 	}
 	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: lane.part}
 	tag.put(e.stage)
-	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.lanes.slot(e.rank, cell)}
-	if err := e.put(peer, at, e.lanes.counter(e.rank, cell), tagBytes, data, lane.next); err != nil {
-		return err
-	}
-	lane.next++
 	lane.part++
-	return nil
+	return e.send(&lane.outEnd, step, tagBytes, data)
+}
+
+// begin begins a message on a lane when there is a cell for it, or none is needed.
+func (e *Engine) begin(o *outLane, length uint64) (lane.Step, error) {
+	for {
+		step, err := e.open(&o.outEnd, length)
+		if err != nil || step.Do != lane.WaitCredit {
+			return step, err
+		}
+		words := append(e.words[:0], word{offset: o.credit, want: step.Epoch + 1})
+		if e.detour != nil {
+			words = append(words, word{own: o.credits, want: step.Epoch + 1})
+		}
+		e.words = words
+		credit, _, err := e.wait.any(words, o.peer)
+		if err != nil {
+			return step, err
+		}
+		if err := o.Credit(0, credit); err != nil {
+			return step, fmt.Errorf("progress: rank %d: %w", o.peer, err)
+		}
+	}
 }
 
 // check refuses what would leave the lane to a peer, or panic.
-func (e *Engine) check(peer, n int) error { return e.checkLane(peer, n, e.layout.MessageBytes()) }
+func (e *Engine) check(peer, n int) error { return e.checkLane(peer, n, e.lanes.slotBytes-tagBytes) }
 
 func (e *Engine) checkLane(peer, n, most int) error {
 	if peer < 0 || peer >= len(e.peers) || peer == e.rank {
@@ -274,27 +311,79 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if err := e.check(peer, n); err != nil {
 		return nil, err
 	}
-	lane := &e.in[peer]
-	cell := int(lane.next % uint64(e.lanes.cells))
-	target := lane.targets[cell] + messageBytes(n)
-	lane.want = Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(n), Part: lane.part}
-	got, err := e.wait.until(e.lanes.counter(peer, cell), target, peer)
+	in := &e.in[peer]
+	length := messageBytes(n)
+	in.want = Tag{Seq: e.seq, Signature: e.signature ^ in.salt, Bytes: uint32(n), Part: in.part}
+	at, by := in.Primary(), lane.Counted
+	counter, target := e.lanes.counter(peer, at), in.Base()+length
+	var got uint64
+	var other []byte // the message, if it came by detour
+	var err error
+	if e.faulty {
+		if got = e.mem.Load(counter); got < target {
+			got, at, by, other, err = e.find(peer, counter, target)
+		}
+	} else {
+		got, err = e.wait.until(counter, target, peer)
+	}
 	if err != nil {
 		return nil, err
 	}
-	e.t.Fence(transport.FenceAcquire)
-	slot := e.lanes.slot(peer, cell)
-	msg := e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
-	if tag := getTag(msg); tag != lane.want {
-		return nil, &MismatchError{Peer: peer, Got: tag, Want: lane.want}
+	msg := other
+	if by != lane.None {
+		e.t.Fence(transport.FenceAcquire)
+		slot := e.lanes.slot(peer, at)
+		msg = e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
 	}
-	if got != target {
-		return nil, fmt.Errorf("progress: %d bytes counted in a cell from rank %d, %d expected", got, peer, target)
+	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
+		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
-	lane.targets[cell] = target
-	lane.next++
-	lane.part++
+	switch by {
+	case lane.Counted:
+		if _, err := in.Counted(got, length); err != nil {
+			return nil, fmt.Errorf("progress: a cell from rank %d: %w", peer, err)
+		}
+	case lane.Header:
+		e.stats[peer].ByHeader++
+	}
+	in.Take(at, by, length)
+	in.part++
 	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
+}
+
+// find waits for the next message of a peer on a transport that may fail.
+func (e *Engine) find(peer int, counter, target uint64) (got uint64, at int, by lane.Path, other []byte, err error) {
+	in := &e.in[peer]
+	words := append(e.words[:0], word{offset: counter, want: target})
+	headers := in.Headers()
+	for i := range headers {
+		words = append(words, word{offset: e.lanes.header(peer, in.Header(i)), want: in.Wanted(), header: true})
+	}
+	others := &e.arrived[peer]
+	if e.detour != nil {
+		words = append(words, word{own: &others.count})
+	}
+	e.words = words
+	for {
+		if e.detour != nil {
+			// Those that came since are news.
+			last := &words[len(words)-1]
+			last.want = others.count.Load() + 1
+			if d, ok := others.take(in.Next()); ok {
+				if !in.MayBeIn(d.cell) {
+					err = fmt.Errorf("from rank %d: %w: cell %d", peer, ErrDetour, d.cell)
+				}
+				return 0, d.cell, lane.None, d.data, err
+			}
+		}
+		got, which, err := e.wait.any(words, peer)
+		switch {
+		case err != nil || which == 0:
+			return got, in.Primary(), lane.Counted, nil, err
+		case which <= headers:
+			return got, in.Header(which - 1), lane.Header, nil, nil
+		}
+	}
 }
 
 // messageBytes is what a message with n bytes of payload adds to a counter.
@@ -305,17 +394,16 @@ func messageBytes(n int) uint64 { return uint64(roundUp(tagBytes + n)) }
 // would not end. A message is known to be shorter when the counter stands where
 // the length in its own tag says that it is complete.
 func (e *Engine) mismatch(peer int, offset, got uint64) error {
-	lane := &e.in[peer]
-	cell := int(lane.next % uint64(e.lanes.cells))
-	if offset != e.lanes.counter(peer, cell) || got == lane.targets[cell] {
+	in := &e.in[peer]
+	if offset != e.lanes.counter(peer, in.Primary()) || got == in.Base() {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, cell):])
-	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-lane.targets[cell] != messageBytes(int(tag.Bytes)) {
+	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.Primary()):])
+	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}
-	return &MismatchError{Peer: peer, Got: tag, Want: lane.want}
+	return &MismatchError{Peer: peer, Got: tag, Want: in.want}
 }
 
 // Release gives back the cells of all messages received from a peer. Their
@@ -324,14 +412,30 @@ func (e *Engine) Release(peer int) error {
 	if err := e.check(peer, 0); err != nil {
 		return err
 	}
-	lane := &e.in[peer]
-	if lane.released == lane.next {
+	in := &e.in[peer]
+	if in.freed == in.Next() {
 		return nil
 	}
 	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.lanes.credit(e.rank)}
-	if err := e.raise(peer, at, lane.next); err != nil {
+	if err := e.raise(&in.credit, peer, at, in.Next()); err != nil {
 		return err
 	}
-	lane.released = lane.next
+	in.freed = in.Next()
 	return nil
+}
+
+// Stats returns what the engine did with each peer so far, its mail included. No
+// call may be under way, and no mail be sent or received.
+func (e *Engine) Stats() []PeerStats {
+	all := append([]PeerStats(nil), e.stats...)
+	if e.mail != nil {
+		for i, s := range e.mail.stats {
+			all[i].add(s)
+			all[i].Replaced += uint64(e.mail.out[i].Replaced())
+		}
+	}
+	for i := range e.out {
+		all[i].Replaced += uint64(e.out[i].Replaced())
+	}
+	return all
 }

@@ -111,8 +111,12 @@ func talk(e *Engine, seed uint64, calls int) error {
 				if p == me {
 					continue
 				}
-				if err := e.Send(p, message(seed, me, p, sent[p], max)); err != nil {
+				m := message(seed, me, p, sent[p], max)
+				if err := e.Send(p, m); err != nil {
 					return fmt.Errorf("send to %d: %w", p, err)
+				}
+				for i := range m {
+					m[i] = 0xa5 // it may change now
 				}
 				sent[p]++
 			}
@@ -317,8 +321,9 @@ func TestCreditBeyondSent(t *testing.T) {
 	for _, e := range es {
 		e.Begin(t.Context(), 0, 1, 1)
 	}
-	es[1].in[0].next = 100 // a peer that lies
-	require.NoError(t, es[1].Release(0))
+	// A peer that lies.
+	at := transport.Handle{ID: es[1].peers[0].ID(), Offset: es[1].lanes.credit(1)}
+	require.NoError(t, es[1].raise(&es[1].in[0].credit, 0, at, 100))
 	require.NoError(t, es[0].Send(1, nil))
 	require.NoError(t, es[0].Send(1, nil))
 	require.ErrorContains(t, es[0].Send(1, nil), "released 100")

@@ -25,7 +25,7 @@ func TestDefaultLayout(t *testing.T) {
 		if l.MailSlotBytes > minMailSlot {
 			require.LessOrEqual(t, mail, mailBudget, "%d ranks", n)
 		}
-		lane := l.lanes().laneBytes() + l.mail().laneBytes()
+		lane := l.lanes().bytes + l.mail().bytes
 		require.EqualValues(t, n, l.Bytes()/lane)
 		// What the counters take beside, and the unused lanes to itself.
 		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+2)*transport.CounterAlign))
@@ -59,13 +59,33 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestLayoutOn wants room for spares on transports that may fail, and none on
+// others.
+func TestLayoutOn(t *testing.T) {
+	for n := 1; n <= 300; n++ {
+		l := DefaultLayout(n)
+		require.Equal(t, l, l.on(transport.Limits{}))
+		failing := l.on(transport.Limits{LateWrites: true})
+		require.NoError(t, failing.Validate())
+		require.GreaterOrEqual(t, failing.Spares, minSpares)
+		if failing.Spares > minSpares {
+			require.LessOrEqual(t, failing.Bytes()-l.Bytes(), uint64(reserveBudget+n*2*17*transport.CounterAlign))
+		}
+		l.Spares = 3
+		require.Equal(t, 3, l.on(transport.Limits{LateWrites: true}).Spares)
+	}
+	for _, bad := range []int{-1, maxSpares + 1} {
+		require.ErrorIs(t, Layout{Ranks: 2, Cells: 2, SlotBytes: 256, Spares: bad}.Validate(), transport.ErrBounds)
+	}
+}
+
 // TestLayoutRanges wants every byte of an endpoint to belong to one thing.
 func TestLayoutRanges(t *testing.T) {
 	for ranks := 1; ranks <= 6; ranks++ {
 		for cells := 2; cells <= 5; cells++ {
 			for _, slot := range []int{256, 512, 1280} {
-				for _, mail := range []struct{ cells, slot int }{{0, 0}, {2, 256}, {cells + 1, 768}} {
-					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot}
+				for _, mail := range []struct{ cells, slot, spares int }{{0, 0, 0}, {2, 256, 0}, {cells + 1, 768, 0}, {2, 256, 1}, {0, 0, 14}} {
+					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot, Spares: mail.spares}
 					used := make([]bool, l.Bytes())
 					take := func(at uint64, n int, align uint64) {
 						require.Zero(t, at%align)
@@ -78,6 +98,12 @@ func TestLayoutRanges(t *testing.T) {
 						for r := range ranks {
 							if lanes.cells > 0 {
 								take(lanes.credit(r), transport.CounterAlign, transport.CounterAlign)
+							}
+							if mail.spares > 0 && lanes.cells > 0 {
+								headers := (lanes.cells + 15) / 16 * 16
+								for h := range headers { // whole lines of them
+									take(lanes.header(r, h), transport.Granule, transport.Granule)
+								}
 							}
 							for c := range lanes.cells {
 								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)

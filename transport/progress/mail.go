@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 // MailHead is the length of the header of a mail message.
@@ -36,34 +37,48 @@ type Mail struct {
 
 // mailOut is the sending end of the mail lane to one peer.
 type mailOut struct {
-	next   uint64 // epoch of the next message
-	credit uint64 // epochs that the peer has finished, as last seen
-	full   bool   // the last TrySend found no free cell
+	outEnd
+	full uint64 // credit without which the last TrySend could not send; 0: it could
 }
 
 // mailIn is the receiving end of the mail lane from one peer.
 type mailIn struct {
-	next     uint64   // epoch of the next message
-	released uint64   // epochs credited to the peer
-	targets  []uint64 // of each cell's counter, once the messages up to next are there
-	seen     uint64   // counter of next's cell when Poll last looked
+	*lane.Receiver
+	credit lane.Word // at the peer: epochs released
+	freed  uint64    // its last value
+	seen   uint64    // counter of the next message's primary when Poll last looked
+	// arrived is how many messages had come by detour then; 0 if it was not for the
+	// next message that Poll looked.
+	arrived uint64
 }
 
 func newMail(e *Engine) (*Mail, error) {
 	n := e.layout.Ranks
 	m := &Mail{
-		port: port{t: e.t, rank: e.rank, stage: make([]byte, stageBytes), wait: e.newWaiter()},
-		e:    e, lanes: e.layout.mail(),
+		e: e, lanes: e.layout.mail(),
 		out: make([]mailOut, n), in: make([]mailIn, n),
 	}
+	var err error
+	if m.port, err = newPort(&e.cfg, e.mem, e.newWaiter()); err != nil {
+		return nil, err
+	}
+	m.isMail = true
+	e.mailArrived = make([]arrivals, n)
 	for i := range m.in {
-		m.in[i].targets = make([]uint64, m.lanes.cells)
+		m.out[i].outEnd = e.newOut(i, &m.lanes, &e.mailArrived[i])
+		m.in[i].Receiver = lane.NewReceiver(m.lanes.shape())
 	}
 	m.wait.ctx = context.Background()
 	m.wait.timeout = phaseTimeout
-	var err error
-	m.phase, err = e.t.NewCompletion(1)
-	return m, err
+	return m, nil
+}
+
+// headers is the number of cells that a message may be in by header.
+func (in *mailIn) headers(faulty bool) int {
+	if !faulty {
+		return 0
+	}
+	return in.Headers()
 }
 
 // phaseTimeout bounds how long the operations of one message take: they end in
@@ -80,29 +95,37 @@ func (m *Mail) TrySend(peer int, head *[MailHead]byte, body []byte) (bool, error
 	if err := m.e.checkLane(peer, len(body), m.MailBytes()); err != nil {
 		return false, err
 	}
-	lane := &m.out[peer]
-	cells := uint64(m.lanes.cells)
-	if lane.next >= lane.credit+cells {
-		credit := m.e.mem.Load(m.lanes.credit(peer))
-		if credit > lane.next {
-			return false, fmt.Errorf("progress: rank %d released %d mail messages of the %d sent", peer, credit, lane.next)
-		}
-		lane.credit = credit
-	}
-	if lane.full = lane.next >= lane.credit+cells; lane.full {
-		return false, nil
-	}
-	cell := int(lane.next % cells)
-	binary.NativeEndian.PutUint64(m.stage, mailTagOf(lane.next, MailHead+len(body)))
-	copy(m.stage[mailTag:], head[:])
-	at := transport.Handle{ID: m.e.peers[peer].ID(), Offset: m.lanes.slot(m.rank, cell)}
-	m.wait.deadline = time.Time{}
-	if err := m.put(peer, at, m.lanes.counter(m.rank, cell), mailPrefix, body, lane.next); err != nil {
+	out := &m.out[peer]
+	step, err := m.begin(out, mailBytes(MailHead+len(body)))
+	if err != nil || step.Do == lane.WaitCredit {
 		return false, err
 	}
-	lane.next++
+	binary.NativeEndian.PutUint64(m.stage, mailTagOf(step.Epoch, MailHead+len(body)))
+	copy(m.stage[mailTag:], head[:])
+	m.wait.deadline = time.Time{}
+	if err := m.send(&out.outEnd, step, mailPrefix, body); err != nil {
+		return false, err
+	}
 	return true, nil
 }
+
+// begin begins a message if there is credit for it.
+func (m *Mail) begin(out *mailOut, length uint64) (lane.Step, error) {
+	step, err := m.open(&out.outEnd, length)
+	if err == nil && step.Do == lane.WaitCredit {
+		if err = m.look(&out.outEnd); err == nil {
+			step, err = m.open(&out.outEnd, length)
+		}
+	}
+	out.full = 0
+	if step.Do == lane.WaitCredit {
+		out.full = step.Epoch + 1
+	}
+	return step, err
+}
+
+// mailBytes is what a message of n bytes, header included, takes of a cell.
+func mailBytes(n int) uint64 { return uint64(roundUp(mailTag + n)) }
 
 // mailTagOf is the first word of the message of an epoch, n bytes with its
 // header. Epochs count from 1 here, so that no message is like the zeros of a new
@@ -121,33 +144,67 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 	if err := m.e.checkLane(peer, 0, 0); err != nil {
 		return nil, false, err
 	}
-	lane := &m.in[peer]
-	cells := uint64(m.lanes.cells)
-	if lane.next == lane.released+cells {
+	in := &m.in[peer]
+	if in.Next() == in.freed+uint64(m.lanes.primaries) {
 		return nil, false, nil // all cells are in use here, whatever the counter says
 	}
-	cell := int(lane.next % cells)
-	got := m.e.mem.Load(m.lanes.counter(peer, cell))
-	before := lane.targets[cell]
-	if lane.seen = got; got == before {
-		return nil, false, nil
+	at := in.Primary()
+	got := m.mem.Load(m.lanes.counter(peer, at))
+	in.seen = got
+	// The counter is below its base where messages of this cell came by header.
+	if base := in.Base(); got > base {
+		arrived := got - base
+		m.t.Fence(transport.FenceAcquire)
+		n, known := m.tagged(peer, at)
+		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || n > m.lanes.slotBytes-mailTag || arrived > mailBytes(n)) {
+			return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
+		}
+		if known && arrived == mailBytes(n) {
+			return m.take(peer, at, lane.Counted, n), true, nil
+		}
 	}
-	m.t.Fence(transport.FenceAcquire)
-	slot := m.lanes.slot(peer, cell)
-	tag := m.e.mem.Load(slot)
-	n := tag & (1<<32 - 1)
-	known := tag>>32 == mailTagOf(lane.next, 0)>>32
-	arrived := got - before
-	if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || n > uint64(m.lanes.slotBytes-mailTag) || arrived > uint64(roundUp(mailTag+int(n)))) {
-		return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
+	for i := range in.headers(m.faulty) {
+		at := in.Header(i)
+		length, ok := in.Named(m.mem.Load(m.lanes.header(peer, at)))
+		if !ok {
+			continue
+		}
+		m.t.Fence(transport.FenceAcquire)
+		n, known := m.tagged(peer, at)
+		if !known || n < MailHead || n > m.lanes.slotBytes-mailTag || mailBytes(n) != length {
+			return nil, false, fmt.Errorf("progress: a header of %d bytes from rank %d, of a message of %d", length, peer, n)
+		}
+		m.stats[peer].ByHeader++
+		return m.take(peer, at, lane.Header, n), true, nil
 	}
-	if !known || arrived != uint64(roundUp(mailTag+int(n))) {
-		return nil, false, nil
+	if m.detour != nil {
+		in.arrived = m.e.mailArrived[peer].count.Load()
+		if d, ok := m.e.mailArrived[peer].take(in.Next()); ok {
+			if len(d.data) < mailPrefix || !in.MayBeIn(d.cell) {
+				return nil, false, fmt.Errorf("from rank %d: %w: mail of %d bytes, cell %d", peer, ErrDetour, len(d.data), d.cell)
+			}
+			in.Take(d.cell, lane.None, mailBytes(len(d.data)-mailTag))
+			in.seen, in.arrived = in.Base(), 0
+			return d.data[mailTag:], true, nil
+		}
 	}
-	lane.targets[cell] = got
-	lane.next++
-	lane.seen = lane.targets[lane.next%cells]
-	return m.e.mem.Bytes()[slot+mailTag : slot+mailTag+n : slot+mailTag+n], true, nil
+	return nil, false, nil
+}
+
+// tagged is the length that a slot's first word says, and whether it names the
+// next message.
+func (m *Mail) tagged(peer int, at int) (n int, known bool) {
+	tag := m.mem.Load(m.lanes.slot(peer, at))
+	return int(tag & (1<<32 - 1)), tag>>32 == mailTagOf(m.in[peer].Next(), 0)>>32
+}
+
+// take takes the next message, of n bytes.
+func (m *Mail) take(peer int, at int, by lane.Path, n int) []byte {
+	in := &m.in[peer]
+	in.Take(at, by, mailBytes(n))
+	in.seen, in.arrived = in.Base(), 0
+	slot := m.lanes.slot(peer, at) + mailTag
+	return m.mem.Bytes()[slot : slot+uint64(n) : slot+uint64(n)]
 }
 
 // Release gives back the cells of all messages polled from a peer. They must not
@@ -156,16 +213,16 @@ func (m *Mail) Release(peer int) error {
 	if err := m.e.checkLane(peer, 0, 0); err != nil {
 		return err
 	}
-	lane := &m.in[peer]
-	if lane.released == lane.next {
+	in := &m.in[peer]
+	if in.freed == in.Next() {
 		return nil
 	}
 	at := transport.Handle{ID: m.e.peers[peer].ID(), Offset: m.lanes.credit(m.rank)}
 	m.wait.deadline = time.Time{}
-	if err := m.raise(peer, at, lane.next); err != nil {
+	if err := m.raise(&in.credit, peer, at, in.Next()); err != nil {
 		return err
 	}
-	lane.released = lane.next
+	in.freed = in.Next()
 	return nil
 }
 
@@ -200,20 +257,29 @@ func (w *MailWatch) Begin(ctx context.Context, timeout time.Duration, background
 func (w *MailWatch) Watch() {
 	m := w.m
 	words := append(w.words[:0], word{own: &m.kicks, want: m.kicks.Load() + 1})
-	cells := uint64(m.lanes.cells)
 	for p := range m.in {
 		if p == m.rank {
 			continue
 		}
 		in, out := &m.in[p], &m.out[p]
-		if in.next < in.released+cells {
-			words = append(words, word{offset: m.lanes.counter(p, int(in.next%cells)), want: in.seen + 1})
+		if in.Next() < in.freed+uint64(m.lanes.primaries) {
+			words = append(words, word{offset: m.lanes.counter(p, in.Primary()), want: in.seen + 1})
+			for i := range in.headers(m.faulty) {
+				words = append(words, word{offset: m.lanes.header(p, in.Header(i)), want: in.Wanted(), header: true})
+			}
+			if m.detour != nil {
+				words = append(words, word{own: &m.e.mailArrived[p].count, want: in.arrived + 1})
+			}
 		}
-		if out.full {
-			credit := word{offset: m.lanes.credit(p), want: out.next - cells + 1}
-			words = append(words, credit)
+		if out.full > 0 {
+			words = append(words, word{offset: out.credit, want: out.full})
+			if m.detour != nil {
+				words = append(words, word{own: out.credits, want: out.full})
+			}
 			// It is news once, even if nobody uses the cell.
-			out.full = m.e.mem.Load(credit.offset) < credit.want
+			if max(m.mem.Load(out.credit), out.credits.Load()) >= out.full {
+				out.full = 0
+			}
 		}
 	}
 	w.words = words
@@ -222,6 +288,6 @@ func (w *MailWatch) Watch() {
 // Wait waits for news, see Watch. What ends it otherwise is an error: [WaitError]
 // with the given peer, or that of Stop. It does not use the Mail.
 func (w *MailWatch) Wait(peer int) error {
-	_, err := w.wait.any(w.words, peer)
+	_, _, err := w.wait.any(w.words, peer)
 	return err
 }

@@ -1,28 +1,310 @@
 package progress
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
-// A port is what it takes to start operations and wait for their end. It belongs
-// to one goroutine at a time; ports are independent of each other.
+// A port is what it takes to start operations, wait for their end, and start them
+// again. It belongs to one goroutine at a time; ports are independent of each other.
 type port struct {
-	t     transport.Transport
-	rank  int
-	phase transport.Completion
-	wait  waiter
-	stage []byte // where short messages, and the ends of long ones, are put together
+	t      transport.Transport
+	rank   int
+	mem    transport.Memory // this rank's
+	phase  transport.Completion
+	wait   waiter
+	stage  []byte // where short messages, and the ends of long ones, are put together
+	word   []byte // what words are raised by; a unit
+	faulty bool   // phases may be reported
+	retry  Retry
+	stats  []PeerStats // by rank
+
+	abandoned []abandoned
+	idle      []transport.Completion
+
+	// Of detours; see detour.go.
+	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
+	isMail   bool
+	links    []link // by rank
+	diverted []byte
+	whole    []byte
 }
 
 // stageBytes is the length up to which a message is put together in one piece.
 const stageBytes = 512
 
-// put sends a message into a cell: the first prefix bytes of the stage, a whole
-// number of units, then data. It has read both when it returns.
-func (p *port) put(peer int, at transport.Handle, counter uint64, prefix int, data []byte, epoch uint64) error {
+// Retry says how phases are tried again. Zero fields have their defaults.
+type Retry struct {
+	// MaxAttempts bounds how often one phase is tried; default 40.
+	MaxAttempts int
+	// Backoff is about how long to wait before the second attempt, and twice as
+	// long before each further one, at most MaxBackoff; defaults 1 µs and 1 ms.
+	Backoff, MaxBackoff time.Duration
+	// PhaseTimeout is how long to wait for a phase to end before it counts as
+	// reported; default 1 s.
+	PhaseTimeout time.Duration
+}
+
+func (r Retry) withDefaults() Retry {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	if r.MaxAttempts <= 0 {
+		r.MaxAttempts = 40
+	}
+	set(&r.Backoff, time.Microsecond)
+	set(&r.MaxBackoff, time.Millisecond)
+	set(&r.PhaseTimeout, time.Second)
+	return r
+}
+
+// abandoned is a phase that did not end in time. What it reads is its own until it
+// ends: nobody else uses its completion, stage and word.
+type abandoned struct {
+	phase transport.Completion
+	out   *outEnd // whose message it reads; nil: none
+	step  lane.Step
+	// holds: it reads memory of a call that is not a lane's message.
+	holds bool
+}
+
+// outEnd is the sending end of a lane to a peer.
+type outEnd struct {
+	*lane.Sender
+	peer   int
+	lanes  *lanes
+	at     transport.EndpointID // the peer's
+	credit uint64               // offset of the credit word
+	// credits are those that came by detour.
+	credits *atomic.Uint64
+}
+
+func newPort(cfg *Config, mem transport.Memory, wait waiter) (port, error) {
+	t, ranks := cfg.Transport, cfg.Layout.Ranks
+	p := port{
+		t: t, rank: cfg.Rank, mem: mem, wait: wait,
+		stage: make([]byte, stageBytes), word: make([]byte, transport.Granule),
+		faulty: t.Limits().LateWrites, retry: cfg.Retry.withDefaults(), stats: make([]PeerStats, ranks),
+		detour: cfg.Detour, links: make([]link, ranks),
+	}
+	if !p.faulty {
+		p.retry, p.detour = Retry{MaxAttempts: 1}, nil
+	}
+	var err error
+	p.phase, err = t.NewCompletion(1)
+	return p, err
+}
+
+// open begins a message of a lane. The step says that it must wait for credit, or
+// what to send gets.
+func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
+	if p.detour != nil && p.links[o.peer].skip > 0 {
+		step := o.BeginElsewhere()
+		if step.Do != lane.WaitCredit {
+			p.links[o.peer].avoid()
+		}
+		return step, nil
+	}
+	step, err := o.Begin(length)
+	switch {
+	case err == lane.ErrExhausted && p.detour != nil:
+		return o.BeginElsewhere(), nil
+	case err != nil:
+		return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
+	case step.Do == lane.WaitOwn:
+		return step, fmt.Errorf("progress: a message to rank %d while another is under way: %w", o.peer, transport.ErrPhase)
+	}
+	return step, nil
+}
+
+// send brings a message that has begun with a step to its receiver: the first
+// prefix bytes of the stage, a whole number of units, then data. Both may change when
+// it returns.
+func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
+	p.stats[o.peer].Messages++
+	p.stats[o.peer].Bytes += uint64(len(data))
+	if !p.faulty {
+		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
+			return err
+		}
+		report, err := p.end(o.peer)
+		if err != nil {
+			return err
+		}
+		if report.Clean() {
+			o.Report(step, true)
+			return nil
+		}
+		p.stats[o.peer].Reports++
+		return p.again(transport.OpPutCounted, o.peer, at, step.Epoch, 1, report)
+	}
+	if step.Do == lane.Nothing {
+		return p.divertMessage(o, step.Cell, step.Epoch, prefix, data)
+	}
+	report, err := p.try(o, step, prefix, data)
+	switch {
+	case err == nil && report.Clean():
+		next := o.Report(step, true)
+		if next.Do == lane.Nothing {
+			p.works(o.peer)
+			return nil
+		}
+		return p.resend(o, next, prefix, data)
+	case err != nil && err != errPhase:
+		return err
+	}
+	begin := time.Now()
+	next, err := p.failed(o, step, report, err, 1)
+	if err == nil {
+		if next.Do == lane.Nothing {
+			next = step
+			next.Do = lane.Nothing
+		}
+		err = p.resend(o, next, prefix, data)
+	} else {
+		err = p.elsewhere(o, next, err, prefix, data)
+	}
+	p.stats[o.peer].Lost += time.Since(begin)
+	return err
+}
+
+// resend does the steps of a message until it needs no more, and waits until it
+// may change.
+func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error {
+	last := step
+	for attempts := 1; step.Do == lane.Start; {
+		last = step
+		p.collect()
+		if err := p.look(o); err != nil {
+			return err
+		}
+		if o.Released() > step.Epoch {
+			o.Skip(step, true)
+			break
+		}
+		report, err := p.try(o, step, prefix, data)
+		switch {
+		case err == nil && report.Clean():
+			step = o.Report(step, true)
+			attempts = 1
+		case err != nil && err != errPhase:
+			return err
+		default:
+			attempts++
+			if step, err = p.failed(o, step, report, err, attempts); err != nil {
+				return p.elsewhere(o, step, err, prefix, data)
+			}
+		}
+	}
+	p.works(o.peer)
+	return p.finish(o, last)
+}
+
+// elsewhere sends a message by detour whose next step could not be tried any more,
+// for the given reason.
+func (p *port) elsewhere(o *outEnd, step lane.Step, why error, prefix int, data []byte) error {
+	if p.detour == nil || !isFabric(why) {
+		return why
+	}
+	o.Skip(step, true)
+	p.links[o.peer].bad()
+	if err := p.divertMessage(o, step.Cell, step.Epoch, prefix, data); err != nil {
+		return errors.Join(why, err)
+	}
+	return p.finish(o, step)
+}
+
+// finish waits until the message of a step may change.
+func (p *port) finish(o *outEnd, last lane.Step) error {
+	for !o.Finished(last) {
+		if err := p.pause(0, o.peer); err != nil {
+			return err
+		}
+		p.collect()
+		if err := p.look(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed takes a phase of a message that was reported, or did not end, and
+// returns what to do when it has waited a little.
+func (p *port) failed(o *outEnd, step lane.Step, report transport.Report, late error, attempts int) (lane.Step, error) {
+	p.stats[o.peer].Reports++
+	var next lane.Step
+	if late == nil {
+		next = o.Report(step, false)
+	} else {
+		report.Status = transport.StatusFailed
+		var of *outEnd
+		if step.Path != lane.Header {
+			of = o
+		}
+		if err := p.abandon(abandoned{out: of, step: step}); err != nil {
+			return next, err
+		}
+		next = o.Abandon(step)
+	}
+	if next.Do != lane.Start {
+		return next, nil
+	}
+	return next, p.again(pathOps[step.Path], o.peer, p.target(o, step), step.Epoch, attempts, report)
+}
+
+// again says whether a phase may be tried once more, and waits a little before.
+func (p *port) again(op transport.OpKind, peer int, at transport.Handle, epoch uint64, attempts int, report transport.Report) error {
+	if attempts >= p.attempts(peer) {
+		return &transport.FabricError{Op: op, Rank: p.rank, Peer: peer, Endpoint: at.ID, Offset: at.Offset, Epoch: epoch, Attempts: attempts, Status: report}
+	}
+	p.stats[peer].Retries++
+	return p.pause(attempts, peer)
+}
+
+var pathOps = [...]transport.OpKind{lane.Counted: transport.OpPutCounted, lane.Plain: transport.OpPut, lane.Header: transport.OpRed}
+
+// target is where a step's phase goes.
+func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
+	if step.Path == lane.Header {
+		return transport.Handle{ID: o.at, Offset: o.lanes.header(p.rank, step.Cell)}
+	}
+	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+}
+
+// look has the sender see its credit word.
+func (p *port) look(o *outEnd) error {
+	return o.Credit(0, max(p.mem.Load(o.credit), o.credits.Load()))
+}
+
+// try tries a step's phase once.
+func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transport.Report, error) {
+	at := p.target(o, step)
+	var err error
+	if step.Path == lane.Header {
+		err = p.red(at, o.Value(step))
+	} else {
+		err = p.message(at, step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell), prefix, data)
+	}
+	if err != nil {
+		return transport.Report{}, err
+	}
+	return p.end(o.peer)
+}
+
+// message starts the puts of a message.
+func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix int, data []byte) error {
 	// Everything that does not fill units of its own goes through the stage, the
 	// end of data behind the prefix: the transport may read both until the phase
 	// ends.
@@ -32,53 +314,220 @@ func (p *port) put(peer int, at transport.Handle, counter uint64, prefix int, da
 	} else {
 		staged += copy(p.stage[prefix:], data)
 	}
-	if err := p.t.PutCounted(p.phase, at, padded(p.stage, staged), counter); err != nil {
+	if err := p.put(at, padded(p.stage, staged), counted, counter); err != nil {
 		return err
 	}
 	if whole > 0 {
 		body := at.Add(uint64(prefix))
-		if err := p.t.PutCounted(p.phase, body, data[:whole], counter); err != nil {
+		if err := p.put(body, data[:whole], counted, counter); err != nil {
 			return err
 		}
 		end := p.stage[prefix:]
 		if rest := copy(end, data[whole:]); rest > 0 {
-			if err := p.t.PutCounted(p.phase, body.Add(uint64(whole)), padded(end, rest), counter); err != nil {
-				return err
-			}
+			return p.put(body.Add(uint64(whole)), padded(end, rest), counted, counter)
 		}
 	}
-	return p.finish(transport.OpPutCounted, peer, at, epoch)
+	return nil
+}
+
+func (p *port) put(at transport.Handle, src []byte, counted bool, counter uint64) error {
+	if counted {
+		return p.t.PutCounted(p.phase, at, src, counter)
+	}
+	return p.t.Put(p.phase, at, src)
+}
+
+// red starts to raise a word of a peer to value.
+func (p *port) red(at transport.Handle, value uint64) error {
+	// A red works on whole units; the second word stays zero for ever.
+	binary.NativeEndian.PutUint64(p.word, value) // as atomics of this machine read it
+	return p.t.Red(p.phase, at, p.word, transport.RedMax, kernels.TypeUint64)
 }
 
 // raise raises a peer's credit word to value.
-func (p *port) raise(peer int, at transport.Handle, value uint64) error {
-	// A red works on whole units; the second word stays zero for ever.
-	clear(p.stage[:transport.Granule])
-	binary.NativeEndian.PutUint64(p.stage, value) // as atomics of this machine read it
-	if err := p.t.Red(p.phase, at, p.stage[:transport.Granule], transport.RedMax, kernels.TypeUint64); err != nil {
-		return err
+func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) error {
+	var begin time.Time
+	for attempts, start := 1, w.Raise(value); start; attempts++ {
+		to := w.Value()
+		if p.detour != nil && attempts == 1 && p.links[peer].avoid() {
+			w.Report(to, true)
+			return p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to})
+		}
+		if err := p.red(at, to); err != nil {
+			return err
+		}
+		report, err := p.end(peer)
+		if err == errPhase {
+			report.Status = transport.StatusFailed
+			err = p.abandon(abandoned{})
+		}
+		if err != nil {
+			return err
+		}
+		if !report.Clean() {
+			p.stats[peer].Reports++
+		}
+		if start = w.Report(to, report.Clean()); start {
+			if attempts == 1 {
+				begin = time.Now()
+			}
+			if err := p.again(transport.OpRed, peer, at, to, attempts, report); err != nil {
+				if p.detour == nil || !isFabric(err) {
+					return err
+				}
+				p.links[peer].bad()
+				w.Report(to, true) // it will be there
+				if e := p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to}); e != nil {
+					return errors.Join(err, e)
+				}
+				break
+			}
+			p.collect()
+		}
 	}
-	return p.finish(transport.OpRed, peer, at, value)
+	if !begin.IsZero() {
+		p.stats[peer].Lost += time.Since(begin)
+	} else if p.faulty {
+		p.works(peer)
+	}
+	return nil
 }
 
-// finish ends the current phase and reads its report. After an error the phase
-// may still be under way: the port is of no more use.
-func (p *port) finish(op transport.OpKind, peer int, at transport.Handle, epoch uint64) error {
+// repeat does one phase that may be repeated until it is clean. start starts its
+// operations, each time from the start; holds says that they read or write memory of
+// the caller's, so that they must have ended when repeat returns.
+func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds bool, start func() error, reported func()) error {
+	var begin time.Time
+	for attempts := 1; ; attempts++ {
+		if err := start(); err != nil {
+			return err
+		}
+		report, err := p.end(peer)
+		if err == errPhase {
+			report.Status = transport.StatusFailed
+			err = p.abandon(abandoned{holds: holds})
+		}
+		if err != nil {
+			return err
+		}
+		if report.Clean() {
+			break
+		}
+		if attempts == 1 {
+			begin = time.Now()
+		}
+		p.stats[peer].Reports++
+		if reported != nil {
+			reported()
+		}
+		if err := p.again(op, peer, at, 0, attempts, report); err != nil {
+			return err
+		}
+		p.collect()
+	}
+	for p.held() {
+		if err := p.pause(0, peer); err != nil {
+			return err
+		}
+		p.collect()
+	}
+	if !begin.IsZero() {
+		p.stats[peer].Lost += time.Since(begin)
+	}
+	return nil
+}
+
+func (p *port) held() bool {
+	for i := range p.abandoned {
+		if p.abandoned[i].holds {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends the current phase and reads its report. With errPhase it has not ended
+// in time. After any other error it may still be under way as well, and the port is
+// of no more use.
+func (p *port) end(peer int) (transport.Report, error) {
 	if err := p.phase.Submit(); err != nil {
-		return err
+		return transport.Report{}, err
 	}
 	if err := p.phase.Arrive(); err != nil {
-		return err
+		return transport.Report{}, err
 	}
-	if err := p.wait.done(p.phase, peer); err != nil {
-		return err
+	if err := p.wait.done(p.phase, peer, p.retry.PhaseTimeout); err != nil {
+		return transport.Report{}, err
 	}
-	report, err := p.phase.Report()
+	return p.phase.Report()
+}
+
+// abandon gives the current phase up.
+func (p *port) abandon(a abandoned) error {
+	a.phase = p.phase
+	p.abandoned = append(p.abandoned, a)
+	p.stage, p.word = append([]byte(nil), p.stage...), make([]byte, transport.Granule)
+	if n := len(p.idle); n > 0 {
+		p.phase, p.idle = p.idle[n-1], p.idle[:n-1]
+		return nil
+	}
+	c, err := p.t.NewCompletion(1)
 	if err != nil {
 		return err
 	}
-	if !report.Clean() {
-		return &transport.FabricError{Op: op, Rank: p.rank, Peer: peer, Endpoint: at.ID, Offset: at.Offset, Epoch: epoch, Attempts: 1, Status: report}
+	p.phase = c
+	return nil
+}
+
+// collect takes the abandoned phases that have ended since.
+func (p *port) collect() {
+	if len(p.abandoned) == 0 {
+		return
+	}
+	rest := p.abandoned[:0]
+	for _, a := range p.abandoned {
+		if !a.phase.Test() {
+			rest = append(rest, a)
+			continue
+		}
+		if _, err := a.phase.Report(); err == nil {
+			p.idle = append(p.idle, a.phase)
+		}
+		if a.out != nil {
+			a.out.Ended(a.step)
+		}
+	}
+	clear(p.abandoned[len(rest):])
+	p.abandoned = rest
+}
+
+// pause waits before the attempt after the given number of them, longer after
+// each, and differently long on each rank; after none it only gives the processor
+// away. It ends with the call's deadline and context, and with Stop.
+func (p *port) pause(attempts, peer int) error {
+	now := p.wait.startClock()
+	if err := p.wait.stop.Err(); err != nil {
+		return err
+	}
+	if err := p.wait.expired(now); err != nil {
+		return &WaitError{Peer: peer, Err: err}
+	}
+	if attempts == 0 {
+		p.wait.yield(goschedPer - 1)
+		return nil
+	}
+	d := p.retry.Backoff
+	for i := 1; i < attempts && d < p.retry.MaxBackoff; i++ {
+		d *= 2
+	}
+	d = min(d, p.retry.MaxBackoff)
+	d = d/2 + rand.N(d/2+1)
+	if d >= 50*time.Microsecond {
+		time.Sleep(d)
+		return nil
+	}
+	for i := 0; time.Since(now) < d; i++ {
+		p.wait.yield(i)
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package progress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 // A WaitPolicy says how a rank waits. It is the same on all ranks of a node.
@@ -74,11 +76,13 @@ type waiter struct {
 	idle func()
 }
 
-// A word is what is waited for: that a word is at least want.
+// A word is what is waited for: that a word is at least want, or a header that
+// names the same epoch as want.
 type word struct {
 	own    *atomic.Uint64 // a word of this process, or nil: the one at offset
 	offset uint64         // of the engine's memory
 	want   uint64
+	header bool
 }
 
 // StallAfter is how long a wait lasts before OnStall is called, and how often then.
@@ -88,21 +92,22 @@ const StallAfter = 250 * time.Millisecond
 // and returns its value. A word that is there counts even if Stop is set.
 func (w *waiter) until(offset, want uint64, peer int) (uint64, error) {
 	w.single[0] = word{offset: offset, want: want}
-	return w.any(w.single[:], peer)
+	got, _, err := w.any(w.single[:], peer)
+	return got, err
 }
 
-// any waits until one of the words is at least what is wanted of it, and returns
-// its value. Only a wait for one word can be hopeless.
-func (w *waiter) any(words []word, peer int) (uint64, error) {
+// any waits until one of the words is what is wanted of it, and returns its value
+// and which it is. What the first comes to may be hopeless.
+func (w *waiter) any(words []word, peer int) (got uint64, which int, err error) {
 	// Short waits: no clock, no system call.
 	polls, pauses := w.spins()
 	for i := 0; i < polls; i++ {
-		if got, ok := w.look(words); ok {
-			return got, nil
+		if got, which := w.look(words); which >= 0 {
+			return got, which, nil
 		}
 		if i%stopEvery == stopEvery-1 {
 			if err := w.stop.Err(); err != nil {
-				return 0, err
+				return 0, -1, err
 			}
 		}
 		spinPause(pauses)
@@ -110,33 +115,33 @@ func (w *waiter) any(words []word, peer int) (uint64, error) {
 	return w.anySlow(words, peer)
 }
 
-// look returns the value of the first word that is at least what is wanted of it,
-// or else that of the last, and false.
-func (w *waiter) look(words []word) (got uint64, ok bool) {
+// look returns the value of the first word that is what is wanted of it, or else
+// that of the last, and −1.
+func (w *waiter) look(words []word) (got uint64, which int) {
 	for i := range words {
 		if own := words[i].own; own != nil {
 			got = own.Load()
 		} else {
 			got = w.mem.Load(words[i].offset)
 		}
-		if got >= words[i].want {
-			return got, true
+		if got >= words[i].want && (!words[i].header || lane.SameEpoch(got, words[i].want)) {
+			return got, i
 		}
 	}
-	return got, false
+	return got, -1
 }
 
-func (w *waiter) anySlow(words []word, peer int) (uint64, error) {
+func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
 	polls := yieldPolls
 	if w.unhurried {
 		polls = 1
 	}
 	for i := 0; i < polls; i++ {
-		if got, ok := w.look(words); ok {
-			return got, nil
+		if got, which := w.look(words); which >= 0 {
+			return got, which, nil
 		}
 		if err := w.stop.Err(); err != nil {
-			return 0, err
+			return 0, -1, err
 		}
 		w.yield(i)
 	}
@@ -144,22 +149,22 @@ func (w *waiter) anySlow(words []word, peer int) (uint64, error) {
 	nextStall := now.Add(StallAfter)
 	for {
 		ticket := w.bell.Arm()
-		got, ok := w.look(words)
+		got, which := w.look(words)
 		err := w.stop.Err()
-		if !ok && err == nil {
+		if which < 0 && err == nil {
 			if w.idle != nil {
 				w.idle() // after Arm: what comes from now on rings
 			}
 			w.bell.Sleep(ticket, w.nap(now))
-			got, ok = w.look(words)
+			got, which = w.look(words)
 			err = w.stop.Err()
 		}
 		w.bell.Disarm()
 		switch {
-		case ok:
-			return got, nil
+		case which >= 0:
+			return got, which, nil
 		case err != nil:
-			return 0, err
+			return 0, -1, err
 		}
 		now = time.Now()
 		expired, stalled := w.expired(now), now.After(nextStall)
@@ -167,16 +172,20 @@ func (w *waiter) anySlow(words []word, peer int) (uint64, error) {
 			continue
 		}
 		failed := &WaitError{Peer: peer, Err: expired}
-		if len(words) == 1 {
-			failed.Got, failed.Want = got, words[0].want
+		if first := words[0]; first.own == nil {
+			if len(words) > 1 {
+				got = w.mem.Load(first.offset)
+			} else {
+				failed.Got, failed.Want = got, first.want
+			}
 			if w.hopeless != nil {
-				if err := w.hopeless(peer, words[0].offset, got); err != nil {
-					return 0, err
+				if err := w.hopeless(peer, first.offset, got); err != nil {
+					return 0, -1, err
 				}
 			}
 		}
 		if expired != nil {
-			return 0, failed
+			return 0, -1, failed
 		}
 		if w.onStall != nil {
 			w.onStall(peer)
@@ -185,9 +194,13 @@ func (w *waiter) anySlow(words []word, peer int) (uint64, error) {
 	}
 }
 
-// done waits until a completion's phase is done. Nothing rings when it is, and
-// it should not take long: this never sleeps.
-func (w *waiter) done(c transport.Completion, peer int) error {
+// errPhase: a phase has not ended within its own bound.
+var errPhase = errors.New("phase is not done")
+
+// done waits until a completion's phase is done, at most for the given time (0: as
+// long as the call waits): errPhase. Nothing rings when it is, and it should not
+// take long: this never sleeps.
+func (w *waiter) done(c transport.Completion, peer int, most time.Duration) error {
 	polls, pauses := w.spins()
 	for i := 0; i < polls; i++ {
 		if c.Test() {
@@ -195,7 +208,8 @@ func (w *waiter) done(c transport.Completion, peer int) error {
 		}
 		spinPause(pauses)
 	}
-	nextStall := w.startClock().Add(StallAfter)
+	begin := w.startClock()
+	nextStall := begin.Add(StallAfter)
 	for i := 1; !c.Test(); i++ {
 		if err := w.stop.Err(); err != nil {
 			return err
@@ -207,6 +221,9 @@ func (w *waiter) done(c transport.Completion, peer int) error {
 		now := time.Now()
 		if err := w.expired(now); err != nil {
 			return &WaitError{Peer: peer, Err: err}
+		}
+		if most > 0 && now.Sub(begin) >= most {
+			return errPhase
 		}
 		if w.onStall != nil && now.After(nextStall) {
 			w.onStall(peer)

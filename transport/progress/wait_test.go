@@ -103,7 +103,7 @@ func TestWaitPrefersTheWord(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x", string(got))
 	// The same once the wait sleeps.
-	v, err := es[1].wait.anySlow([]word{{offset: es[1].lanes.counter(0, 0), want: 32}}, 0)
+	v, _, err := es[1].wait.anySlow([]word{{offset: es[1].lanes.counter(0, 0), want: 32}}, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 32, v)
 }

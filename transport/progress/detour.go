@@ -1,0 +1,184 @@
+package progress
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
+)
+
+// ErrDetour: what was delivered is not what an engine sends by detour.
+var ErrDetour = errors.New("not a message between engines")
+
+// A detour is what goes to a peer another way because the link to it does not
+// work: a message of a lane, or a credit.
+type detour struct {
+	mail   bool
+	credit bool   // epoch is the number of epochs released
+	cell   int    // that the message was begun in, or NoCell
+	epoch  uint64 // of the message
+	data   []byte // the message, as it would lie in the cell
+}
+
+// detourBytes is what stands before the data: kind, cell, epoch.
+const detourBytes = 16
+
+func (d detour) append(b []byte) []byte {
+	kind := uint32(0)
+	if d.mail {
+		kind |= 1
+	}
+	if d.credit {
+		kind |= 2
+	}
+	b = binary.LittleEndian.AppendUint32(b, kind)
+	b = binary.LittleEndian.AppendUint32(b, uint32(int32(d.cell)))
+	b = binary.LittleEndian.AppendUint64(b, d.epoch)
+	return append(b, d.data...)
+}
+
+func parseDetour(b []byte) (detour, error) {
+	if len(b) < detourBytes {
+		return detour{}, fmt.Errorf("%w: %d bytes", ErrDetour, len(b))
+	}
+	kind := binary.LittleEndian.Uint32(b)
+	d := detour{
+		mail: kind&1 != 0, credit: kind&2 != 0, cell: int(int32(binary.LittleEndian.Uint32(b[4:]))),
+		epoch: binary.LittleEndian.Uint64(b[8:]), data: b[detourBytes:],
+	}
+	if kind > 3 || d.cell < lane.NoCell || d.credit != (len(d.data) == 0) {
+		return detour{}, fmt.Errorf("%w: kind %d, cell %d, %d bytes", ErrDetour, kind, d.cell, len(d.data))
+	}
+	return d, nil
+}
+
+// arrivals are what came by detour from one peer for one lane, and for the lane to
+// it. They are filled by the goroutine that hears the peer.
+type arrivals struct {
+	count   atomic.Uint64 // of messages
+	credits atomic.Uint64 // the lane's credit
+	mu      sync.Mutex
+	waiting map[uint64]detour // by epoch
+}
+
+// take returns the message of an epoch if it came, and forgets those before it.
+func (a *arrivals) take(epoch uint64) (d detour, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d, ok = a.waiting[epoch]
+	for e := range a.waiting {
+		if e <= epoch {
+			delete(a.waiting, e)
+		}
+	}
+	return d, ok
+}
+
+func (a *arrivals) add(d detour) {
+	if d.credit {
+		for {
+			old := a.credits.Load()
+			if old >= d.epoch || a.credits.CompareAndSwap(old, d.epoch) {
+				return
+			}
+		}
+	}
+	// Aligned as in a cell: sizes are whole units.
+	data := make([]byte, roundUp(len(d.data)))
+	d.data = data[:copy(data, d.data)]
+	a.mu.Lock()
+	if a.waiting == nil {
+		a.waiting = map[uint64]detour{}
+	}
+	a.waiting[d.epoch] = d
+	a.mu.Unlock()
+	a.count.Add(1)
+}
+
+// Deliver takes what a peer's engine gave to its Config.Detour. It may be called
+// by any goroutine, at any time until Close; m is the caller's when it returns.
+func (e *Engine) Deliver(from int, m []byte) error {
+	if err := e.checkLane(from, 0, 0); err != nil {
+		return err
+	}
+	d, err := parseDetour(m)
+	if err != nil {
+		return fmt.Errorf("from rank %d: %w", from, err)
+	}
+	to, l := e.arrived, e.lanes
+	if d.mail {
+		to, l = e.mailArrived, e.layout.mail()
+	}
+	if to == nil || d.cell >= l.cells || len(d.data) > l.slotBytes || !d.credit && len(d.data) < tagBytes {
+		return fmt.Errorf("from rank %d: %w: cell %d, %d bytes", from, ErrDetour, d.cell, len(d.data))
+	}
+	to[from].add(d)
+	e.mem.Doorbell().Ring()
+	return nil
+}
+
+// A link is what a port knows of the way to a peer. After a detour some messages go
+// that way without a try, more each time, and then one tries again for a little.
+type link struct {
+	level int // detours after tries in a row
+	skip  int // messages until the next try
+}
+
+const (
+	probeAttempts = 3 // of a try on a link that did not work
+	maxSkip       = 1 << 8
+)
+
+// bad has a link that did not work once more be avoided for a while.
+func (l *link) bad() {
+	l.level = min(l.level+1, 9)
+	l.skip = min(1<<(l.level-1), maxSkip)
+}
+
+// avoid says whether to take the detour at once.
+func (l *link) avoid() bool {
+	if l.skip == 0 {
+		return false
+	}
+	l.skip--
+	return true
+}
+
+// works says that a phase on the link was clean.
+func (p *port) works(peer int) {
+	if l := &p.links[peer]; l.level > 0 && l.skip == 0 {
+		*l = link{}
+	}
+}
+
+// attempts bounds the tries of a phase on a link.
+func (p *port) attempts(peer int) int {
+	if p.links[peer].level > 0 {
+		return min(p.retry.MaxAttempts, probeAttempts)
+	}
+	return p.retry.MaxAttempts
+}
+
+// divert sends d by detour.
+func (p *port) divert(peer int, d detour) error {
+	d.mail = p.isMail
+	p.stats[peer].Reroutes++
+	p.diverted = d.append(p.diverted[:0])
+	return p.detour(p.wait.ctx, peer, p.diverted)
+}
+
+// divertMessage sends a message by detour that was begun in a cell.
+func (p *port) divertMessage(o *outEnd, cell int, epoch uint64, prefix int, data []byte) error {
+	p.whole = append(append(p.whole[:0], p.stage[:prefix]...), data...)
+	return p.divert(o.peer, detour{cell: cell, epoch: epoch, data: p.whole})
+}
+
+// isFabric says whether err is that of a phase that failed for good.
+func isFabric(err error) bool {
+	var f *transport.FabricError
+	return errors.As(err, &f)
+}

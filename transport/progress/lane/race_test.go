@@ -1,0 +1,5 @@
+//go:build race
+
+package lane
+
+func init() { small = true }

@@ -1,0 +1,70 @@
+package lane
+
+// A rule is one of those that make a retry safe. Each has a name here so that tests
+// can take it out of the code and show what goes wrong without it.
+type rule uint32
+
+const (
+	// repeatPlain: what was counted is sent again uncounted.
+	repeatPlain rule = 1 << iota
+	// headerLast: a header is raised when the message's puts are clean.
+	headerLast
+	// quarantine: a cell with a reported phase carries no other message.
+	quarantine
+	// quarantineSlot: not even by plain puts.
+	quarantineSlot
+	// quarantineLeft: the same for a cell whose phase was left under way.
+	quarantineLeft
+	// awaitCredit: a cell is used again when its message was released,
+	awaitCredit
+	// awaitAll: by every receiver,
+	awaitAll
+	// awaitOwn: and the sender's own phases on it have ended.
+	awaitOwn
+	// freshOffsets: what takes a dirty cell's place was never used.
+	freshOffsets
+	// finishFirst: a message is sent when its phases have ended.
+	finishFirst
+	// holdSource: abandoned phases count as well, unless the message was released.
+	holdSource
+	// ownCounter: each cell has a counter for itself.
+	ownCounter
+	// ownHeader: each cell has a header for itself.
+	ownHeader
+	// headerEqual: a header is for the epoch that it names and no other.
+	headerEqual
+	// targetAll: a counter's target includes epochs that came another way.
+	targetAll
+	// emptyByHeader: a message of no bytes is there when its header is.
+	emptyByHeader
+	// growOnly: words are raised, not put.
+	growOnly
+	// reissue: a reported word is raised again.
+	reissue
+	// settle: a rank goes on when its own word is clean.
+	settle
+	// retireZones: a landing zone with a reported pull is not used again.
+	retireZones
+	// releaseAll: a source changes when all its readers have released it.
+	releaseAll
+	// firstWins: the first failure that was registered is everybody's.
+	firstWins
+	// voteFirst: with commit, nobody returns before all have voted.
+	voteFirst
+)
+
+var ruleNames = map[rule]string{
+	repeatPlain: "repeatPlain", headerLast: "headerLast", quarantine: "quarantine", quarantineSlot: "quarantineSlot",
+	quarantineLeft: "quarantineLeft", awaitCredit: "awaitCredit", awaitAll: "awaitAll", awaitOwn: "awaitOwn",
+	freshOffsets: "freshOffsets", finishFirst: "finishFirst", holdSource: "holdSource",
+	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
+	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
+	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",
+}
+
+func (r rule) String() string { return ruleNames[r] }
+
+// A switchboard says which rules are off. Only tests turn any off.
+type switchboard rule
+
+func (s switchboard) on(r rule) bool { return rule(s)&r == 0 }

@@ -1,0 +1,226 @@
+package progress
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/fabric"
+	"github.com/weft-go/weft/transport/transporttest"
+)
+
+var soak = flag.Int("soak", 1, "how many times as much to soak")
+
+// failing is a layout with room for many faults in little memory.
+func failing(n int) Layout {
+	return Layout{Ranks: n, Cells: 2, SlotBytes: 1024, MailCells: 2, MailSlotBytes: 512, Spares: 600}
+}
+
+// openFabric makes the engines of n ranks on a software fabric that fails by plan.
+func openFabric(t testing.TB, l Layout, mode fabric.Mode, seed uint64, plan string, change func(*Config)) []*Engine {
+	n := l.Ranks
+	ends := transporttest.Exchanges(n)
+	fabrics, engines := make([]*fabric.Transport, n), make([]*Engine, n)
+	for r := range n {
+		f, err := fabric.NewLocal(fabric.WithMode(mode), fabric.WithRank(r), fabric.WithSeed(seed+uint64(r)), fabric.WithFaults(plan))
+		require.NoError(t, err)
+		fabrics[r] = f
+	}
+	together(t, n, func(r int) (err error) {
+		cfg := Config{Transport: fabrics[r], Rank: r, Layout: l, Policy: local, Stop: NewStop(), Exchange: ends[r]}
+		if change != nil {
+			change(&cfg)
+		}
+		engines[r], err = New(t.Context(), cfg)
+		return err
+	})
+	t.Cleanup(func() {
+		for r := range n {
+			require.NoError(t, engines[r].Close())
+		}
+		for r := range n {
+			require.NoError(t, fabrics[r].Close(), "rank %d", r)
+		}
+	})
+	return engines
+}
+
+// together runs f on each of n ranks.
+func together(t testing.TB, n int, f func(rank int) error) {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for r := range n {
+		wg.Go(func() {
+			if err := f(r); err != nil {
+				errs[r] = fmt.Errorf("rank %d: %w", r, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
+
+var soakKinds = []string{"drop", "ack", "part", "late", "drop+ack+part+late"}
+
+// TestFaults has engines talk over a fabric that fails in each way: every message
+// arrives as it was sent, though its sender writes over it at once.
+func TestFaults(t *testing.T) {
+	var all PeerStats
+	for _, mode := range []fabric.Mode{fabric.ModeStrict, fabric.ModeDefault, fabric.ModeFast} {
+		for _, kinds := range soakKinds {
+			for i, rate := range []float64{0.001, 0.01, 0.1} {
+				for n := 2; n <= 4; n++ {
+					t.Run(fmt.Sprintf("%v/%s/%v/%d", mode, kinds, rate, n), func(t *testing.T) {
+						seed := newSeed(t)
+						plan := fmt.Sprintf("seed=%d,rate=%v,kinds=%s", seed, rate, kinds)
+						calls := []int{200, 100, 40}[i] * *soak
+						es := openFabric(t, failing(n), mode, seed, plan, nil)
+						together(t, n, func(r int) error { return talk(es[r], seed, calls) })
+						var sum PeerStats
+						for _, e := range es {
+							for _, s := range e.Stats() {
+								sum.add(s)
+							}
+						}
+						if rate > 0.001 {
+							require.NotZero(t, sum.Reports)
+							require.NotZero(t, sum.Lost)
+						}
+						all.add(sum)
+					})
+				}
+			}
+		}
+	}
+	t.Logf("%+v", all)
+	require.NotZero(t, all.Retries)
+	require.NotZero(t, all.ByHeader)
+	require.NotZero(t, all.Replaced)
+}
+
+// TestFaultsDefault has messages as large as they are by default.
+func TestFaultsDefault(t *testing.T) {
+	for _, mode := range []fabric.Mode{fabric.ModeStrict, fabric.ModeFast} {
+		for n := 2; n <= 5; n++ {
+			t.Run(fmt.Sprintf("%v/%d", mode, n), func(t *testing.T) {
+				seed := newSeed(t)
+				es := openFabric(t, DefaultLayout(n), mode, seed, fmt.Sprintf("seed=%d,rate=0.05", seed), nil)
+				correspondAll(t, es, 40**soak, 20**soak)
+				require.NotZero(t, es[0].Stats()[1].Reports)
+			})
+		}
+	}
+}
+
+// TestFaultsMulti has ranks reduce in multicast memory that fails.
+func TestFaultsMulti(t *testing.T) {
+	const n, bytes = 3, 4096
+	for _, mode := range []fabric.Mode{fabric.ModeDefault, fabric.ModeFast} {
+		for _, kinds := range soakKinds {
+			t.Run(fmt.Sprintf("%v/%s", mode, kinds), func(t *testing.T) {
+				seed := newSeed(t)
+				es := openFabric(t, failing(n), mode, seed, fmt.Sprintf("seed=%d,rate=0.1,kinds=%s", seed, kinds), nil)
+				together(t, n, func(r int) error {
+					for call := range 30 * *soak {
+						if err := reduceTwice(es[r], call, bytes); err != nil {
+							return fmt.Errorf("call %d: %w", call, err)
+						}
+					}
+					return nil
+				})
+				for _, e := range es {
+					require.NotZero(t, e.Stats()[e.rank].Retries)
+				}
+			})
+		}
+	}
+}
+
+// reduceTwice has every rank pull the sum of a share and put it back, and checks all
+// shares.
+func reduceTwice(e *Engine, call, bytes int) error {
+	e.Begin(context.Background(), time.Minute, uint64(call), 7)
+	if err := e.OpenMulti(context.Background(), uint64(2*bytes)); err != nil {
+		return err
+	}
+	own, n := e.Multi(), e.Ranks()
+	value := func(rank, o int) uint64 { return uint64(call*1000003 + rank*1009 + o) }
+	for o := 0; o < bytes; o += 8 {
+		binary.NativeEndian.PutUint64(own[o:], value(e.rank, o))
+	}
+	if err := barrier(e); err != nil {
+		return err
+	}
+	share := bytes / n / transport.Granule * transport.Granule
+	got := make([]byte, share)
+	if err := e.PullReduce(got, uint64(e.rank*share), transport.RedAdd, kernels.TypeUint64); err != nil {
+		return err
+	}
+	if err := e.PutMulti(uint64(bytes+e.rank*share), got); err != nil {
+		return err
+	}
+	clear(got)
+	if err := barrier(e); err != nil {
+		return err
+	}
+	e.t.Fence(transport.FenceAcquire)
+	for o := 0; o < n*share; o += 8 {
+		want := uint64(0)
+		for r := range n {
+			want += value(r, o)
+		}
+		if v := binary.NativeEndian.Uint64(own[bytes+o:]); v != want {
+			return fmt.Errorf("sum at %d is %d, not %d", o, v, want)
+		}
+	}
+	return barrier(e)
+}
+
+// barrier is one of messages.
+func barrier(e *Engine) error {
+	for p := range e.Ranks() {
+		if p != e.rank {
+			if err := e.Send(p, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for p := range e.Ranks() {
+		if p != e.rank {
+			if _, err := e.Recv(p, 0); err != nil {
+				return err
+			}
+			if err := e.Release(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TestFaultsMail has ranks exchange mail while the engines talk.
+func TestFaultsMail(t *testing.T) {
+	for n := 2; n <= 3; n++ {
+		for _, kinds := range soakKinds {
+			t.Run(fmt.Sprintf("%s/%d", kinds, n), func(t *testing.T) {
+				seed := newSeed(t)
+				es := openFabric(t, failing(n), fabric.ModeDefault, seed, fmt.Sprintf("seed=%d,rate=0.05,kinds=%s", seed, kinds), nil)
+				correspondAll(t, es, 150**soak, 40**soak)
+				for _, e := range es {
+					for p, s := range e.Mail().stats {
+						require.Equal(t, p != e.rank, s.Retries > 0)
+					}
+				}
+			})
+		}
+	}
+}
