@@ -76,6 +76,7 @@ func (c *Communicator) shut() error {
 		errs = append(errs, b.free())
 	}
 	if c.engine != nil {
+		c.detours.deliverTo(nil)
 		errs = append(errs, c.engine.Close())
 	}
 	c.xchg.drop()

@@ -35,6 +35,7 @@ type Communicator struct {
 	history  uint32 // of the signatures of all calls up to the running one
 	xchg     exchanges
 	asks     questions
+	detours  detours
 	asked    uint64 // last call about which all ranks were asked
 	// leavers says that some rank has closed the communicator, or waits to.
 	leavers atomic.Bool

@@ -157,6 +157,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		c.messages.close()
 	}
 	if c.engine != nil {
+		c.detours.deliverTo(nil)
 		err = errors.Join(err, c.engine.Close())
 	}
 	return nil, err

@@ -106,8 +106,12 @@ func (c *Communicator) connect(ctx context.Context) error {
 		Policy:    c.world.waitPolicy(),
 		Stop:      c.stop,
 		Exchange:  c.exchangeExports,
+		Detour:    c.detour,
 		OnStall:   c.onStall,
 	})
+	if err == nil {
+		c.detours.deliverTo(c.engine)
+	}
 	if err == nil {
 		c.messages, err = newMessages(c, c.engine)
 	}

@@ -56,6 +56,7 @@ const (
 	msgAnswer                    // to msgAsk
 	msgLeave                     // the sender has closed the communicator after Seq calls
 	msgLeft                      // to msgLeave: the sender is in no call with you any more
+	msgDetour                    // part of a message between engines
 )
 
 func newWorld(ch bootstrap.Channel, inProcess bool, s settings) (*world, error) {
@@ -138,6 +139,8 @@ func (c *Communicator) handle(from int, m bootstrap.Message) {
 	case msgLeft:
 		c.heardCalls(rank, m.Data)
 		c.onLeft(rank)
+	case msgDetour:
+		c.onDetour(rank, m)
 	default:
 		closeFiles(m)
 	}
