@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/comm"
 )
 
 // A use is memory that a call reads or writes.
@@ -60,6 +61,51 @@ func independent(ops []operation, list *[]use) bool {
 		default:
 			read = max(read, u.to)
 		}
+	}
+	return true
+}
+
+// apartInGroup says whether the messages of a group have their memory for
+// themselves: what one receives into nobody else uses, what one sends nobody writes.
+func apartInGroup(ops []operation, messages []message) bool {
+	if len(messages) == 0 {
+		return true
+	}
+	type owned struct {
+		use
+		message bool
+	}
+	var all []owned
+	for i := range ops {
+		for _, u := range ops[i].uses(nil) {
+			all = append(all, owned{u, false})
+		}
+	}
+	for i := range messages {
+		m := &messages[i]
+		if u := useOf(m.buf, m.call.Collective == comm.OpRecv); u.from < u.to {
+			all = append(all, owned{u, true})
+		}
+	}
+	slices.SortFunc(all, func(a, b owned) int { return cmp.Compare(a.from, b.from) })
+	var to [2][2]uintptr // up to where, by those before: of calls or messages, read or written
+	index := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	for _, u := range all {
+		for of := range to {
+			for write := range to[of] {
+				meets := u.from < to[of][write] && (u.writes || write == 1)
+				if meets && (u.message || of == 1) {
+					return false
+				}
+			}
+		}
+		last := &to[index(u.message)][index(u.writes)]
+		*last = max(*last, u.to)
 	}
 	return true
 }

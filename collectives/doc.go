@@ -61,8 +61,8 @@
 // operator, on elements of any type without pointers: it sets each acc[i] to
 // acc[i] op x[i]. The operator must be associative. It need not commute: acc has the
 // contributions of lower ranks than x. The slices have the same length, at least 1, and
-// are f's only while it runs. f does the same on all ranks and makes no calls on the
-// communicator; for started calls it runs on another goroutine. An element must fit a
+// are f's only while it runs; x may be a part of src, and f must not write to it. f does the same on all ranks and makes no calls on the
+// communicator and does not close it; for started calls it runs on another goroutine. An element must fit a
 // message (see [comm.Communicator.Lanes]).
 //
 // If f panics, the panic reaches the caller, after the communicator has ended for

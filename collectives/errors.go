@@ -57,7 +57,7 @@ func first(errs ...error) error {
 }
 
 func checkCommunicator(c *comm.Communicator) error {
-	if c == nil {
+	if c.Size() == 0 { // nil, or one that nobody made
 		return comm.ErrNil
 	}
 	return nil

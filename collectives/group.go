@@ -20,11 +20,12 @@ type GroupCalls struct {
 	ops      []operation
 	messages []message
 	ended    bool
+	err      error // of the first that was wrong
 }
 
 // Group makes the calls that fn adds (with [AddAllReduce] and the like) as one
 // call of the communicator, with few messages, and blocks until all have ended. All
-// ranks add the same calls in the same order; types, operators and roots may differ
+// ranks add the same calls in the same order, sends and receives apart; types, operators and roots may differ
 // from call to call. The results are those of the calls made one after the other, to
 // the bit, also if a call uses what an earlier one makes. A group that [NewGroup] set
 // up, or an [AllReduceMany], is that on all ranks: it does not match another form.
@@ -40,7 +41,14 @@ type GroupCalls struct {
 // fn is called before the group begins. If it returns an error, or panics, this rank
 // makes no call, and Group returns that error. A Group that fn calls is made at once,
 // before this one.
-// A group without calls is a call all the same, which waits for nobody.
+//
+// Sends and receives ([AddSend], [AddRecv]) are each rank's own, and have no order:
+// they all begin with the group, whatever was added before them, and end with it. So
+// ranks may exchange any messages in a group, but memory of a message must not be
+// written by a call or another message of it, or be used by any if it receives
+// ([ErrOverlap]). A group that has nothing else, or nothing at all, is no call of the
+// communicator: it has no place in the order of calls, other ranks need not make it, and
+// several may be made at once.
 //
 // The error of an argument names the first call that it is in, counted from 1;
 // nothing has happened then. Errors: those of the calls, and of the package.
@@ -81,15 +89,28 @@ var (
 )
 
 func (g *GroupCalls) add(o operation) {
-	if g != nil && !g.ended {
-		g.ops = append(g.ops, o)
+	if g == nil || g.ended {
+		return
+	}
+	// The counts may be in a slice that is used for the next call as well.
+	o.dstCounts, o.srcCounts = slices.Clone(o.dstCounts), slices.Clone(o.srcCounts)
+	g.note(o.call, o.err)
+	g.ops = append(g.ops, o)
+}
+
+// note keeps what is wrong with a call that is being added.
+func (g *GroupCalls) note(call comm.Call, err error) {
+	if g.err == nil && err != nil {
+		g.err = fmt.Errorf("call %d, %v: %w", len(g.ops)+len(g.messages)+1, call, err)
 	}
 }
 
 func (g *GroupCalls) addMessage(m message) {
-	if g != nil && !g.ended {
-		g.messages = append(g.messages, m)
+	if g == nil || g.ended {
+		return
 	}
+	g.note(m.call, m.err)
+	g.messages = append(g.messages, m)
 }
 
 func (g *GroupCalls) comm() *comm.Communicator {
@@ -130,12 +151,13 @@ func collect(c *comm.Communicator, fn func(g *GroupCalls) error) (operation, err
 	if err := fn(g); err != nil {
 		return o, err
 	}
-	o = groupOf(c, g.ops)
-	for i := range g.messages {
-		if m := &g.messages[i]; o.err == nil && m.err != nil {
-			o.err = fmt.Errorf("message %d, %v: %w", i+1, m.call, m.err)
-		}
+	if g.err == nil && !apartInGroup(g.ops, g.messages) {
+		g.err = fmt.Errorf("%w: memory of a message is used by another call of the group", ErrOverlap)
 	}
+	if o.err = g.err; o.err != nil {
+		return o, nil
+	}
+	o = groupOf(c, g.ops)
 	if o.err == nil {
 		o.group.cuts = cutsOf(g.ops)
 		o.group.messages, o.group.private = g.messages, len(g.ops) == 0
@@ -162,14 +184,6 @@ func groupOf(c *comm.Communicator, ops []operation) operation {
 func (g *group) settle() {
 	g.agreed = true
 	g.members.Settle()
-}
-
-// keepCounts makes the counts of V forms the group's own.
-func (g *group) keepCounts() {
-	for i := range g.ops {
-		o := &g.ops[i]
-		o.dstCounts, o.srcCounts = slices.Clone(o.dstCounts), slices.Clone(o.srcCounts)
-	}
 }
 
 // runGroup does a group that has begun.

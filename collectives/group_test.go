@@ -736,7 +736,7 @@ func TestGroupMismatch(t *testing.T) {
 		{"Group and not", barrier, group(allReduce(1)), `(Barrier #2|Group #2 of 1 calls)`},
 		{"large", group(allReduce(100_000), allReduce(50_000)), group(allReduce(100_000), allReduce(50_001)), `call 2: AllReduce count 5000[01]`},
 		{"tensors", many(1, 2, 3), many(1, 3, 3), `call 2: AllReduce count [23] int16`},
-		{"tensors and group", many(1), group(func(g *GroupCalls) { AddAllReduce(g, []int16{1}, []int16{1}, kernels.Sum) }), `Group #2 of 1 calls, digest [0-9a-f]{8}, order known`},
+		{"tensors and group", many(1), group(func(g *GroupCalls) { AddAllReduce(g, []int16{1}, []int16{1}, kernels.Sum) }), `Group #2 of 1 calls, digest [0-9a-f]{8}, persistent or of tensors`},
 		{"block of AllToAllV", func(c *comm.Communicator) error {
 			return Group(ctx, c, func(g *GroupCalls) error {
 				AddBarrier(g)
@@ -937,7 +937,7 @@ func TestGroupExchange(t *testing.T) {
 		cs := local(t, n)
 		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
 			me := c.Rank()
-			out, in := make([]int32, n*long), make([]int32, n*long)
+			out, in, apart := make([]int32, n*long), make([]int32, n*long), make([]int32, 1)
 			exchange := func(calls bool) func(g *GroupCalls) error {
 				return func(g *GroupCalls) error {
 					for p := range n {
@@ -947,7 +947,7 @@ func TestGroupExchange(t *testing.T) {
 						AddRecv(g, in[p*long:][:long], p, 7)
 					}
 					if calls {
-						AddBroadcast(g, out[:1], 0)
+						AddBroadcast(g, apart, 0)
 					}
 					return nil
 				}
@@ -1000,4 +1000,91 @@ func TestGroupExchange(t *testing.T) {
 			return Barrier(ctx, c)
 		})...))
 	}
+}
+
+// TestGroupMessageMemory: messages of a group have no order, so their memory must
+// be theirs.
+func TestGroupMessageMemory(t *testing.T) {
+	ctx := context.Background()
+	cs := local(t, 2)
+	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+		x, y := make([]int32, 8), make([]int32, 8)
+		peer := 1 - c.Rank()
+		for i, tt := range []struct {
+			fn func(g *GroupCalls)
+			ok bool
+		}{
+			{func(g *GroupCalls) {
+				AddAllReduce(g, x, x, kernels.Sum)
+				AddSend(g, x[7:], peer, 0)
+				AddRecv(g, y, peer, 0)
+			}, false},
+			{func(g *GroupCalls) { AddSend(g, x, peer, 0); AddRecv(g, x[3:4], peer, 0) }, false},
+			{func(g *GroupCalls) { AddRecv(g, x[:5], peer, 0); AddRecv(g, x[4:], peer, 0) }, false},
+			{func(g *GroupCalls) { AddRecv(g, y, peer, 0); AddAllReduce(g, x, y, kernels.Sum) }, false},
+			{func(g *GroupCalls) {
+				AddSend(g, x, peer, 0)
+				AddSend(g, x, peer, 1)
+				AddAllReduce(g, y[:4], x[:4], kernels.Sum)
+			}, true},
+		} {
+			err := Group(ctx, c, func(g *GroupCalls) error { tt.fn(g); return nil })
+			if (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrOverlap) {
+				return fmt.Errorf("case %d: %v", i, err)
+			}
+		}
+		for tag := range 2 {
+			if _, err := Recv(ctx, c, y, peer, tag); err != nil {
+				return err
+			}
+		}
+		return Barrier(ctx, c)
+	})...))
+}
+
+// TestGroupNumbers: calls and messages are counted together.
+func TestGroupNumbers(t *testing.T) {
+	c := local(t, 1)[0]
+	x := make([]int32, 4)
+	err := Group(context.Background(), c, func(g *GroupCalls) error {
+		AddBarrier(g)
+		AddSend(g, x, 0, 0)
+		AddSend(g, x, 7, 0)
+		AddBroadcast(g, x, 9)
+		return nil
+	})
+	require.ErrorIs(t, err, ErrPeer)
+	require.ErrorContains(t, err, "call 3, Send to 7")
+}
+
+// TestCountsAreCopied: the counts of a call that has been added, or started, may be
+// used for the next.
+func TestCountsAreCopied(t *testing.T) {
+	ctx := context.Background()
+	cs := local(t, 2)
+	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+		me := c.Rank()
+		src := []int32{int32(me + 1), int32(me + 1), int32(me + 1)}
+		a, b, d := make([]int32, 3), make([]int32, 5), make([]int32, 4)
+		counts := []int{1, 2}
+		err := Group(ctx, c, func(g *GroupCalls) error {
+			AddAllGatherV(g, a, counts, src[:counts[me]])
+			counts[0], counts[1] = 3, 2
+			AddAllGatherV(g, b, counts, src[:counts[me]])
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		counts[0], counts[1] = 2, 2
+		r := StartAllGatherV(ctx, c, d, counts, src[:2])
+		counts[0], counts[1] = 100, -5
+		if err := r.Wait(ctx); err != nil {
+			return err
+		}
+		if !slices.Equal(a, []int32{1, 2, 2}) || !slices.Equal(b, []int32{1, 1, 1, 2, 2}) || !slices.Equal(d, []int32{1, 1, 2, 2}) {
+			return fmt.Errorf("%v %v %v", a, b, d)
+		}
+		return nil
+	})...))
 }

@@ -12,6 +12,7 @@ import (
 type operator struct {
 	op  kernels.Op
 	f   folder // instead of op, if not nil
+	fn  bool   // a function was asked for
 	err error
 }
 
@@ -27,9 +28,9 @@ func (f foldFunc[T]) fold(acc, x []byte) { f(sliceOf[T](acc), sliceOf[T](x)) }
 
 func byFunc[T any](f func(acc, x []T)) operator {
 	if f == nil {
-		return operator{err: fmt.Errorf("%w: nil function", comm.ErrArgument)}
+		return operator{fn: true, err: fmt.Errorf("%w: nil function", comm.ErrArgument)}
 	}
-	return operator{f: foldFunc[T](f)}
+	return operator{fn: true, f: foldFunc[T](f)}
 }
 
 // check says why the operator can't reduce such elements.
@@ -60,6 +61,6 @@ func (o operator) checkPrefix(c *comm.Communicator, e element) error {
 // reduction describes a call that reduces.
 func (e element) reduction(k comm.Collective, count int, by operator) comm.Call {
 	call := e.call(k, count)
-	call.Op, call.Func = by.op, by.f != nil
+	call.Op, call.Func = by.op, by.fn
 	return call
 }

@@ -18,15 +18,13 @@ func newPersistent(o operation) (*Persistent, error) {
 		return nil, refuse(o.c, o.call, o.err)
 	}
 	o.dstCounts, o.srcCounts = slices.Clone(o.dstCounts), slices.Clone(o.srcCounts)
-	if o.group != nil {
-		o.group.keepCounts()
-	}
 	return &Persistent{op: o}, nil
 }
 
-// Run makes the call and blocks until it has ended. It allocates nothing.
+// Run makes the call and blocks until it has ended. It allocates nothing, unless it
+// is a group with sends and receives.
 func (p *Persistent) Run(ctx context.Context) error {
-	if p == nil {
+	if p == nil || p.op.c == nil {
 		return errNotSetUp
 	}
 	return p.op.run(ctx)
@@ -34,7 +32,7 @@ func (p *Persistent) Run(ctx context.Context) error {
 
 // Start starts the call, see [Request].
 func (p *Persistent) Start(ctx context.Context) *Request {
-	if p == nil {
+	if p == nil || p.op.c == nil {
 		return start(ctx, operation{err: errNotSetUp})
 	}
 	return start(ctx, p.op)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weft-go/weft/comm"
 )
@@ -13,7 +14,8 @@ import (
 //
 // Calls that were started on one communicator run in the order of their start,
 // also before blocking calls that come later, in a goroutine of their own: they
-// make progress while the program computes.
+// make progress while the program computes, if it leaves them a processor. A launcher
+// that binds each rank to one (mpirun does: --bind-to none) has the two take turns.
 type Request struct {
 	done chan struct{}
 	err  error // written before done is closed
@@ -88,10 +90,12 @@ func (r *Request) Wait(ctx context.Context) error {
 
 var errNoRequest = fmt.Errorf("weft: %w: nil request or context", comm.ErrArgument)
 
-// WaitAll waits until all calls have ended, and returns their errors joined, or
-// until ctx is done. Requests that are nil are left out.
+// WaitAll waits until all calls have ended, and returns their errors joined, of
+// those that the end of one communicator ended the first, or until ctx is done.
+// Requests that are nil are left out.
 func WaitAll(ctx context.Context, requests ...*Request) error {
 	var errs []error
+	var told []*comm.AbortError
 	for _, r := range requests {
 		if r == nil {
 			continue
@@ -100,6 +104,13 @@ func WaitAll(ctx context.Context, requests ...*Request) error {
 		if err != nil && r.Err() == nil { // ctx is done, the call is not
 			return err
 		}
+		var abort *comm.AbortError
+		if errors.As(err, &abort) {
+			if slices.Contains(told, abort) {
+				continue
+			}
+			told = append(told, abort)
+		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -107,6 +118,7 @@ func WaitAll(ctx context.Context, requests ...*Request) error {
 
 // start starts an operation.
 func start(ctx context.Context, o operation) *Request {
+	o.dstCounts, o.srcCounts = slices.Clone(o.dstCounts), slices.Clone(o.srcCounts)
 	r := &Request{done: make(chan struct{}), ctx: ctx, op: o}
 	if o.err != nil {
 		r.err = refuse(o.c, o.call, o.err)

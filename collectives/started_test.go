@@ -524,3 +524,24 @@ func TestStartedMeanwhile(t *testing.T) {
 		return nil
 	}))
 }
+
+// TestCloseInOperator: Close returns although the call that it is made in can't end.
+func TestCloseInOperator(t *testing.T) {
+	cs, err := comm.Local(2)
+	require.NoError(t, err)
+	x := make([][]int32, 2)
+	closed := make([]error, 2)
+	each(cs, func(c *comm.Communicator) error {
+		me := c.Rank()
+		x[me] = []int32{1, 2}
+		return AllReduceFunc(context.Background(), c, x[me], x[me], func(acc, y []int32) {
+			if closed[me] == nil {
+				closed[me] = c.Close()
+			}
+		})
+	})
+	for r, c := range cs {
+		require.ErrorIs(t, closed[r], comm.ErrConcurrent)
+		require.NoError(t, c.Close()) // the second
+	}
+}

@@ -124,7 +124,7 @@ func (c Call) arguments() string {
 		}
 		s = fmt.Sprintf(" of %d calls, digest %08x", c.Count, c.Digest)
 		if c.Digest&digestSettled != 0 {
-			s += ", order known"
+			s += ", persistent or of tensors"
 		}
 		return s
 	}
@@ -147,7 +147,7 @@ func (c Call) arguments() string {
 }
 
 func wild(n int) string {
-	if n < 0 {
+	if n == AnySource { // which is AnyTag
 		return "any"
 	}
 	return strconv.Itoa(n)

@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -19,7 +20,9 @@ const leaveTime = 2 * time.Second
 // [ErrPeerClosed]. If ranks made different calls and no call of this rank has said
 // so, as in those that don't wait for others, Close returns the [ErrMismatch], as far
 // as it is known by then. With a stopped process among
-// the ranks it takes two seconds.
+// the ranks it takes two seconds. If a call of this rank does not
+// end, as its operator is a function that does not return, or that called Close, it
+// returns an [ErrConcurrent] after two seconds and frees nothing.
 //
 // Closing the communicator that [Init] or [Local] returned closes all that came
 // of it by Split and Dup, and leaves the job; started by MPI, it ends MPI, which
@@ -47,8 +50,14 @@ func (c *Communicator) Close() error {
 func (c *Communicator) shut() error {
 	cause := c.stop.Err()
 	c.stop.Set(ErrClosed) // ends a call of another goroutine, and refuses new ones
-	for callState(c.state.Load()).running() || c.started.pending.Load() != 0 {
-		time.Sleep(100 * time.Microsecond)
+	if !c.ownEnded() {
+		// A function of the program's is in the call, or it is Close's own caller that
+		// makes it. What the call may still use stays.
+		c.world.stuck.Store(true)
+		c.silent = true
+		c.announceLeave(callState(c.state.Load()).seq()-1, cause)
+		c.world.unregister(c)
+		return &OpError{Rank: c.rank, Err: fmt.Errorf("Close: %w; its memory is not freed", ErrConcurrent)}
 	}
 	if c.messages != nil {
 		c.messages.close()
@@ -81,6 +90,18 @@ func (c *Communicator) shut() error {
 	}
 	c.xchg.drop()
 	return errors.Join(errs...)
+}
+
+// ownEnded waits until this rank's calls have ended, which they do at once unless
+// they are in a function of the program's. It says whether they have.
+func (c *Communicator) ownEnded() bool {
+	for limit := time.Now().Add(leaveTime); callState(c.state.Load()).running() || c.started.pending.Load() != 0; {
+		if time.Now().After(limit) {
+			return false
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return true
 }
 
 // untold returns that ranks disagreed about calls, if that was found and this

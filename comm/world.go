@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weft-go/weft/comm/bootstrap"
@@ -31,6 +32,7 @@ type world struct {
 	goneIDs []uint64            // their ids, the oldest first
 	shared  map[any]any         // see Communicator.Shared
 	closing bool
+	stuck   atomic.Bool // a call did not end: its communicator's memory stays
 }
 
 // An earlyMessage came for a communicator that this rank has not made yet.
@@ -234,7 +236,11 @@ func (w *world) close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
-	err := errors.Join(w.transport.Close(), w.ch.Close(ctx))
+	var err error
+	if !w.stuck.Load() {
+		err = w.transport.Close()
+	}
+	err = errors.Join(err, w.ch.Close(ctx))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.arrived) > 0 {
