@@ -48,9 +48,9 @@ var worlds = []struct {
 	{"two primaries, four messages", false, bounds{lengths: twos(4), shape: Shape{2, 4}, faults: 2}},
 	{"repeats, two faults", true, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 2, repeat: true}},
 	{"three faults", false, bounds{lengths: twos(3), shape: Shape{2, 5}, faults: 3}},
-	{"two members, two primaries", true, bounds{lengths: ofUnits(1, 3), shape: Shape{2, 3}, receivers: 2, faults: 1}},
+	{"two members, two primaries", true, bounds{lengths: ofUnits(1, 3), shape: Shape{2, 4}, receivers: 2, faults: 2, most: 60e6}},
 	{"three units", true, bounds{lengths: ofUnits(3, 3), shape: Shape{2, 4}, faults: 2}},
-	{"everything", true, bounds{lengths: []uint64{2, 1, 0}, shape: Shape{1, 3}, faults: 2, giveUp: true, detour: true}},
+	{"everything", true, bounds{lengths: []uint64{2, 1, 0}, shape: Shape{2, 4}, faults: 2, giveUp: true, detour: true, repeat: true, most: 60e6}},
 }
 
 func TestLane(t *testing.T) {
