@@ -13,12 +13,14 @@ RACE_PKGS ?= ./...
 MPI_PKGS  ?= ./comm/... ./collectives ./examples/... ./bench/...
 TESTFLAGS ?=
 
-.PHONY: help setup build demo test bench lint clean
+.PHONY: help setup build demo test bench model soak lint clean
 
 help:
 	@echo 'make demo    train a network on 4 ranks, started by mpirun'
 	@echo 'make test    run all tests'
 	@echo 'make bench   run all benchmarks, ours and the peers'"'"', and draw the pictures'
+	@echo 'make model   check the rules of exactly once by all interleavings, further than the tests do'
+	@echo 'make soak    messages on a fabric that fails, for longer than the tests do'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
 	@echo 'make build   build the programs into bin/'
 	@echo 'make setup   install what building needs (the others do it too)'
@@ -44,6 +46,13 @@ test: setup
 
 bench: setup
 	bench/run $(BENCHFLAGS)
+
+model: setup
+	$(GO) test -count=1 -timeout 20m ./transport/progress/lane -deep
+
+soak: setup
+	$(GO) test -count=1 -timeout 60m ./transport/progress -run Faults -soak 15
+	WEFT_TEST_LONG=1 $(GO) test -count=1 -timeout 60m ./collectives -run Fabric
 
 lint: setup
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \

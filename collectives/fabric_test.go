@@ -1,0 +1,107 @@
+package collectives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/ranktest"
+)
+
+// faultKinds are what may happen to a phase of the software fabric, one by one and
+// mixed.
+var faultKinds = []string{"drop", "ack", "part", "late", "drop+ack+part+late"}
+
+// TestFabricExact has all collectives in all forms over the software fabric, with
+// and without faults.
+func TestFabricExact(t *testing.T) {
+	seed := testSeed(t)
+	for _, tt := range []struct {
+		transport, faults string
+		ranks             []int
+	}{
+		{"fabric:strict", "", []int{2}},
+		{"fabric:fast", "", []int{3}},
+		{"fabric", "rate=0.02", []int{2, 3}},
+		{"fabric:fast", "rate=0.05", []int{2, 4}},
+		{"fabric:fast", "rate=0.01,dead=0>1@40", []int{3}},
+	} {
+		ranks := tt.ranks
+		if testLong {
+			ranks = []int{2, 3, 4, 5, 6, 7, 8, 9}
+		}
+		if raceEnabled || testing.Short() {
+			ranks = ranks[:1]
+		}
+		for _, n := range ranks {
+			t.Run(fmt.Sprintf("%s/%s/ranks=%d", tt.transport, tt.faults, n), func(t *testing.T) {
+				faults := tt.faults
+				if faults != "" {
+					faults = fmt.Sprintf("seed=%d,%s", seed, faults)
+				}
+				cs := local(t, n, comm.WithTransport(tt.transport), comm.WithFaults(faults), comm.WithTimeout(time.Minute))
+				require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+					return exactAll(c, seed, true)
+				})...))
+			})
+		}
+	}
+}
+
+// TestFabricSoak has random collectives of random sizes over a fabric that fails in
+// every way, rarely and often. WEFT_TEST_LONG=1 makes a million of them.
+func TestFabricSoak(t *testing.T) {
+	seed := testSeed(t)
+	calls, made := 60, 0
+	if testLong {
+		calls = 5000
+	}
+	for i, kinds := range faultKinds {
+		for j, rate := range []float64{0.001, 0.01, 0.1} {
+			for k, transport := range []string{"fabric", "fabric:fast"} {
+				ranks := []int{2 + (i+2*j+3*k)%4}
+				if testLong {
+					ranks = []int{2, 3, 4, 5, 6, 7, 8}
+				}
+				for _, n := range ranks {
+					name := fmt.Sprintf("%s/%s/%v/ranks=%d", transport, kinds, rate, n)
+					t.Run(name, func(t *testing.T) {
+						seed := seed + uint64(1000*i+100*j+10*n+k)
+						cs := local(t, n, comm.WithTransport(transport), comm.WithTimeout(time.Minute),
+							comm.WithFaults(fmt.Sprintf("seed=%d,kinds=%s,rate=%v", seed, kinds, rate)))
+						require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+							s := &soak{rng: rand.New(rand.NewPCG(seed, 0)), world: c}
+							return s.run(context.Background(), calls, 50)
+						})...), "seed %d", seed)
+					})
+					made += calls
+				}
+			}
+		}
+	}
+	t.Logf("%d collectives", made)
+}
+
+// TestFabricProcesses has the same between processes, started by mpirun.
+func TestFabricProcesses(t *testing.T) {
+	seed := testSeed(t)
+	for _, tt := range []struct {
+		program, transport, faults string
+		ranks                      int
+	}{
+		{"exact", "fabric", "rate=0.02", 2},
+		{"exact", "fabric:fast", "rate=0.05", 3},
+		{"messages", "fabric:fast", "rate=0.05", 3},
+	} {
+		t.Run(fmt.Sprintf("%s/%s/ranks=%d", tt.program, tt.transport, tt.ranks), func(t *testing.T) {
+			ranktest.Mpirun(t, tt.ranks, tt.program, nil, fmt.Sprintf("WEFT_TEST_SEED=%d", seed),
+				"WEFT_TRANSPORT="+tt.transport, fmt.Sprintf("WEFT_FAULTS=seed=%d,%s", seed, tt.faults)).Succeed(t, 3*time.Minute)
+		})
+	}
+}
