@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/internal/ranktest"
+	"github.com/weft-go/weft/kernels"
 )
 
 // faultKinds are what may happen to a phase of the software fabric, one by one and
@@ -104,4 +107,35 @@ func TestFabricProcesses(t *testing.T) {
 				"WEFT_TRANSPORT="+tt.transport, fmt.Sprintf("WEFT_FAULTS=seed=%d,%s", seed, tt.faults)).Succeed(t, 3*time.Minute)
 		})
 	}
+}
+
+// TestFabricReplay: the faults of a run are logged, and happen again by the log.
+func TestFabricReplay(t *testing.T) {
+	first, second := t.TempDir()+"/first", t.TempDir()+"/second"
+	run := func(faults, log string) (lines []string) {
+		cs, err := comm.Local(2, comm.WithTransport("fabric:fast"), comm.WithFaults(faults), comm.WithFaultLog(log))
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+			x := make([]int32, 3000)
+			for range 20 {
+				if err := AllReduce(context.Background(), c, x, x, kernels.Sum); err != nil {
+					return err
+				}
+			}
+			return c.Close()
+		})...))
+		for r := range 2 {
+			b, err := os.ReadFile(fmt.Sprintf("%s.%d", log, r))
+			require.NoError(t, err)
+			lines = append(lines, strings.Split(strings.TrimSpace(string(b)), "\n")...)
+		}
+		return lines
+	}
+	// One phase of each link: what is tried again, and so the numbers of later
+	// phases, may depend on how fast the ranks are.
+	made := run("seed=4,rate=1,from=5,to=6", first)
+	require.Len(t, made, 2)
+	require.ElementsMatch(t, made, run("@"+first, second))
+	_, err := comm.Local(2, comm.WithFaults("@"+first+"-which-is-not-there"))
+	require.ErrorIs(t, err, comm.ErrArgument)
 }

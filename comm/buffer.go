@@ -13,7 +13,7 @@ import (
 )
 
 // A Buffer is symmetric memory: every rank of a communicator has one of the
-// same length, and each can reach the others' directly.
+// same length, and each can reach the others' directly, where memory is mapped.
 type Buffer[T kernels.Number] struct {
 	*buffer
 	n int

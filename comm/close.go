@@ -81,14 +81,20 @@ func (c *Communicator) shut() error {
 	if !c.told.Load() {
 		errs = append(errs, c.untold(cause))
 	}
+	var given []error // what the transport says of what it is given back
 	for _, b := range c.liveBuffers() {
-		errs = append(errs, b.free())
+		given = append(given, b.free())
 	}
 	if c.engine != nil {
 		c.detours.deliverTo(nil)
-		errs = append(errs, c.engine.Close())
+		given = append(given, c.engine.Close())
 	}
 	c.xchg.drop()
+	if cause == nil {
+		errs = append(errs, given...)
+	} else {
+		c.world.tidied(errors.Join(given...))
+	}
 	return errors.Join(errs...)
 }
 

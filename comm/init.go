@@ -185,8 +185,8 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 // that matters: they all see the same difference.
 func (c *Communicator) agreeSettings(ctx context.Context) error {
 	s := c.world.settings
-	names := []string{"WEFT_TRANSPORT", "WEFT_FAULTS", "WEFT_ALGO"}
-	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join([]string{s.transport, s.faults, s.algorithm}, "\x00"))})
+	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO"} // a plan chooses the transport, so first
+	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join([]string{s.faults, s.transport, s.algorithm}, "\x00"))})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type settings struct {
 	timeout   time.Duration
 	transport string
 	faults    string
+	faultLog  string
 	algorithm string
 	logger    *slog.Logger
 }
@@ -76,16 +77,29 @@ func Transports() []string {
 }
 
 // WithFaults has the software fabric fail as a plan says (WEFT_FAULTS), which is
-// written as package faults documents it; "" is no plan. Mapped memory, if that was
-// asked for, can't fail: an error. All ranks must give the same.
+// written as package faults documents it, or, with "@PATH", as it did in the run that
+// [WithFaultLog] logged to PATH; "" is no plan. Mapped memory, if that was asked for,
+// can't fail: an error. All ranks must give the same.
 func WithFaults(plan string) Option {
 	return func(s *settings) error {
-		if plan != "" {
-			if _, err := faults.Parse(plan); err != nil {
-				return fmt.Errorf("%w: faults: %w", ErrArgument, err)
-			}
-		}
 		s.faults = plan
+		if plan == "" || strings.HasPrefix(plan, "@") {
+			return nil
+		}
+		p, err := faults.Parse(plan)
+		if err != nil {
+			return fmt.Errorf("%w: faults: %w", ErrArgument, err)
+		}
+		s.faults = p.String() // the same plan is the same text on all ranks
+		return nil
+	}
+}
+
+// WithFaultLog has the software fabric log every fault that it makes happen
+// (WEFT_FAULTS_LOG): rank R to the file PATH.R, in lines of JSON.
+func WithFaultLog(path string) Option {
+	return func(s *settings) error {
+		s.faultLog = path
 		return nil
 	}
 }
@@ -126,6 +140,9 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 	}
 	if v := getenv("WEFT_FAULTS"); v != "" {
 		from("WEFT_FAULTS", WithFaults(v))
+	}
+	if v := getenv("WEFT_FAULTS_LOG"); v != "" {
+		from("WEFT_FAULTS_LOG", WithFaultLog(v))
 	}
 	if v := getenv("WEFT_ALGO"); v != "" {
 		from("WEFT_ALGO", WithAlgorithm(v))

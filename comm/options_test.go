@@ -69,7 +69,7 @@ func TestSettingsDiffer(t *testing.T) {
 	}{
 		{WithAlgorithm("ring"), `WEFT_ALGO is "" on rank 0 and "ring" on rank 2`},
 		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
-		{WithFaults("rate=0.01"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
+		{WithFaults("rate=0.01"), `WEFT_FAULTS is "" on rank 0 and "rate=0.01" on rank 2`},
 	} {
 		none := func(string) string { return "" }
 		s, err := configure(nil, none)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,10 @@ type world struct {
 	shared  map[any]any         // see Communicator.Shared
 	closing bool
 	stuck   atomic.Bool // a call did not end: its communicator's memory stays
+	// failed says that a communicator ended in the middle of a call. What the transport
+	// has to say of operations that nobody waited for is no news then.
+	failed   atomic.Bool
+	faultLog *os.File // nil: faults are not logged
 }
 
 // An earlyMessage came for a communicator that this rank has not made yet.
@@ -62,15 +67,24 @@ const (
 )
 
 func newWorld(ch bootstrap.Channel, inProcess bool, s settings) (*world, error) {
-	t, err := openTransport(ch, inProcess, s)
+	t, faultLog, err := openTransport(ch, inProcess, s)
 	if err != nil {
 		return nil, err
 	}
 	return &world{
-		ch: ch, transport: t, inProcess: inProcess, settings: s,
+		ch: ch, transport: t, faultLog: faultLog, inProcess: inProcess, settings: s,
 		logger: s.logger.With("rank", ch.Rank()),
 		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{}, shared: map[any]any{}, gone: map[uint64]struct{}{},
 	}, nil
+}
+
+// tidied takes what a transport says of a communicator that ended in the middle
+// of a call.
+func (w *world) tidied(err error) {
+	w.failed.Store(true)
+	if err != nil {
+		w.logger.Debug("closed after a failure", "error", err)
+	}
 }
 
 // HandleMessage implements [bootstrap.Handler].
@@ -238,9 +252,15 @@ func (w *world) close(ctx context.Context) error {
 	w.mu.Unlock()
 	var err error
 	if !w.stuck.Load() {
-		err = w.transport.Close()
+		if err = w.transport.Close(); w.failed.Load() {
+			w.tidied(err)
+			err = nil
+		}
 	}
 	err = errors.Join(err, w.ch.Close(ctx))
+	if w.faultLog != nil {
+		err = errors.Join(err, w.faultLog.Close())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.arrived) > 0 {
