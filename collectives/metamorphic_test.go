@@ -713,7 +713,8 @@ func metaSeed(t *testing.T) uint64 {
 	return testSeed(t)
 }
 
-// TestMetamorphicLocal runs programs on goroutines, by every choice of algorithms.
+// TestMetamorphicLocal runs programs on goroutines, by every choice of algorithms,
+// on mapped memory and on a fabric.
 // WEFT_TEST_LONG=1 runs many more, WEFT_TEST_SEED the ones of a seed.
 func TestMetamorphicLocal(t *testing.T) {
 	seed := metaSeed(t)
@@ -732,7 +733,14 @@ func TestMetamorphicLocal(t *testing.T) {
 			if spec == "" {
 				n, j.steps, j.forms = most, 80, len(metaForms)
 			}
-			cs, err := comm.Local(n, comm.WithTimeout(time.Minute), comm.WithAlgorithm(spec))
+			transport, faults := "pointer", ""
+			switch i % 4 { // the result must not depend on it
+			case 1:
+				transport, faults = "fabric:fast", fmt.Sprintf("seed=%d,rate=0.03", seed)
+			case 3:
+				transport = "fabric"
+			}
+			cs, err := comm.Local(n, comm.WithTimeout(time.Minute), comm.WithAlgorithm(spec), comm.WithTransport(transport), comm.WithFaults(faults))
 			require.NoError(t, err)
 			var g errgroup.Group
 			for _, c := range cs {
@@ -747,7 +755,7 @@ func TestMetamorphicLocal(t *testing.T) {
 					return err
 				})
 			}
-			require.NoError(t, g.Wait(), "seed %d, ranks %d, %q", seed, n, spec)
+			require.NoError(t, g.Wait(), "seed %d, ranks %d, %q, %s", seed, n, spec, transport)
 		}
 	}
 }
