@@ -109,6 +109,27 @@ func TestFabricProcesses(t *testing.T) {
 	}
 }
 
+// TestFabricStats: programs can read what failed and what was done about it.
+func TestFabricStats(t *testing.T) {
+	cs := local(t, 2, comm.WithTransport("fabric:fast"), comm.WithFaults("seed=3,rate=0.2"))
+	require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
+		x := make([]int32, 3000)
+		for range 50 {
+			if err := AllReduce(context.Background(), c, x, x, kernels.Sum); err != nil {
+				return err
+			}
+		}
+		stats, err := c.Stats()
+		if s := stats[1-c.Rank()]; err == nil && (s.Messages < 50 || s.Reports == 0 || s.Retries == 0 || s.Replaced == 0) {
+			err = fmt.Errorf("%+v", s)
+		}
+		return err
+	})...))
+	require.NoError(t, cs[0].Close())
+	_, err := cs[0].Stats()
+	require.ErrorIs(t, err, comm.ErrClosed)
+}
+
 // TestFabricReplay: the faults of a run are logged, and happen again by the log.
 func TestFabricReplay(t *testing.T) {
 	first, second := t.TempDir()+"/first", t.TempDir()+"/second"

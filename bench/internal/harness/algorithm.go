@@ -37,9 +37,19 @@ func algorithm(c *comm.Communicator, call comm.Call) string {
 // counters are how often the transport reported an error, and what was done.
 type counters struct{ reports, retries, reroutes uint64 }
 
-// transportCounters returns this rank's. The pointer transport's reports are
-// always clean, so that nothing is ever tried again.
-func transportCounters(*comm.Communicator) counters { return counters{} }
+// transportCounters returns this rank's.
+func transportCounters(c *comm.Communicator) (sum counters) {
+	stats, err := c.Stats()
+	if err != nil {
+		return counters{} // the collective has failed, and says why
+	}
+	for _, s := range stats {
+		sum.reports += s.Reports
+		sum.retries += s.Retries
+		sum.reroutes += s.Reroutes
+	}
+	return sum
+}
 
 // transportName is how this rank reaches the others; several ways are joined.
 func transportName(c *comm.Communicator) string {
