@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -273,6 +274,10 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+			// What is ignored here, as under nohup, would be ignored there.
+			for _, s := range tc.signals {
+				signal.Notify(make(chan os.Signal, 1), s)
+			}
 			script := fmt.Sprintf(family, tc.child, tc.rank)
 			p := start(t, "", "run", "-n", "3", "-keep-going", "-grace", "300ms", "--", "sh", "-c", script)
 			pids := append(p.pids(t, "rank.?", 3), p.pids(t, "child.?", 3)...)
