@@ -8,9 +8,11 @@ export PATH := $(dir $(GO)):$(PATH)
 # The ranks may be more than the cores, and Open MPI refuses root by default.
 MPIRUN := mpirun --oversubscribe $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
 
-# Packages for the race detector, and those that differ with MPI.
+# Packages for the race detector, and those that differ with MPI; of the
+# collectives, the tests that start ranks by mpirun do.
 RACE_PKGS ?= ./...
-MPI_PKGS  ?= ./comm/... ./collectives ./examples/... ./bench/...
+MPI_PKGS  ?= ./comm/... ./examples/... ./bench/...
+MPI_TESTS ?= Mpirun|FabricProcesses
 TESTFLAGS ?=
 
 .PHONY: help setup build demo test bench model soak lint clean
@@ -42,6 +44,7 @@ test: setup
 	$(GO) build -tags mpi ./...
 	scripts/gotest $(TESTFLAGS) ./...
 	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
+	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' ./collectives
 	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
 
 bench: setup

@@ -246,7 +246,7 @@ func TestKilledRank(t *testing.T) {
 				continue
 			}
 			require.NoError(t, rank.Wait(10*time.Second), rank.Output())
-			require.Less(t, time.Since(killed), 2*time.Second, rank.Output())
+			require.Less(t, time.Since(killed), 10*time.Second, rank.Output())
 			require.Regexp(t, fmt.Sprintf(`dead=true .*rank %d is dead`, victim), rank.Output())
 			require.Contains(t, rank.Output(), "closed after")
 		}
@@ -269,8 +269,8 @@ func TestStoppedRank(t *testing.T) {
 			}
 			require.NoError(t, rank.Wait(10*time.Second), rank.Output())
 			// The deadline, then the question who is still there.
-			require.Less(t, number(t, rank.Output(), "failed after"), int((deadline + time.Second).Milliseconds()), rank.Output())
-			require.Less(t, number(t, rank.Output(), "closed after"), 3000, rank.Output())
+			require.Less(t, number(t, rank.Output(), "failed after"), int((deadline + 8*time.Second).Milliseconds()), rank.Output())
+			require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
 			require.Regexp(t, fmt.Sprintf(`aborted=true.*gave up waiting for rank %d\b`, victim), rank.Output())
 		}
 	})

@@ -766,7 +766,7 @@ func TestGroupMismatch(t *testing.T) {
 				}
 				return barrier(c) // a rank that could run ahead learns of it here
 			})
-			require.Less(t, time.Since(begin), 2*time.Second)
+			require.Less(t, time.Since(begin), 10*time.Second)
 			for r, err := range errs {
 				require.ErrorIs(t, err, comm.ErrMismatch, "rank %d", r)
 				require.Regexp(t, tt.text, err.Error())

@@ -519,7 +519,7 @@ func TestSendRecvDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "Recv from 1 tag 1 count 1 int64: rank 0 gave up waiting for rank 1")
 	require.NoError(t, <-late)
-	require.Less(t, time.Since(start), timeout*3/2)
+	require.Less(t, time.Since(start), timeout+8*time.Second)
 }
 
 // TestMessageErrors: what goes wrong with a message ends the communicator for all,
@@ -629,7 +629,7 @@ func TestMessageErrors(t *testing.T) {
 				}
 				return err
 			})
-			require.Less(t, time.Since(start), 4*time.Second)
+			require.Less(t, time.Since(start), 10*time.Second)
 			for rank, err := range errs {
 				var op *comm.OpError
 				require.ErrorAs(t, err, &op, "rank %d", rank)

@@ -133,7 +133,7 @@ func TestDoneBefore(t *testing.T) {
 		}
 		return Barrier(context.Background(), c)
 	})
-	require.Less(t, time.Since(begin), 2*time.Second)
+	require.Less(t, time.Since(begin), 10*time.Second)
 	require.ErrorIs(t, errs[1], context.Canceled)
 	for _, r := range []int{0, 2} {
 		require.ErrorIs(t, errs[r], comm.ErrAborted)
@@ -167,7 +167,7 @@ func TestMismatchAfterClose(t *testing.T) {
 		err := AllReduce(ctx, cs[0], make([]int8, 10), make([]int8, 10), kernels.Sum)
 		require.ErrorIs(t, err, comm.ErrMismatch)
 		require.ErrorContains(t, err, "rank 1: AllReduce #1 count 0 int8 sum; rank 0: AllReduce #1 count 10 int8 sum")
-		require.Less(t, time.Since(begin), 2*time.Second)
+		require.Less(t, time.Since(begin), 10*time.Second)
 	})
 	t.Run("numbers for two ranks to agree on", func(t *testing.T) {
 		cs := local(t, 2)
@@ -177,7 +177,7 @@ func TestMismatchAfterClose(t *testing.T) {
 		err := GatherV(ctx, cs[0], make([]int8, 6), []int{1, 5}, []int8{1}, 0)
 		require.ErrorIs(t, err, comm.ErrMismatch)
 		require.ErrorContains(t, err, "rank 1: GatherV #1 root 0 count 4 int8; rank 0: GatherV #1 root 0 count 1 int8 (rank 0 expects 5 elements from rank 1)")
-		require.Less(t, time.Since(begin), time.Second)
+		require.Less(t, time.Since(begin), 10*time.Second)
 	})
 	t.Run("found by the other, no call since", func(t *testing.T) {
 		cs := local(t, 2)
@@ -237,7 +237,7 @@ func TestDeadline(t *testing.T) {
 				defer cancel()
 				return AllReduce(ctx, c, make([]int8, 5), make([]int8, 5), kernels.Sum)
 			})
-			require.Less(t, time.Since(begin), 2*time.Second)
+			require.Less(t, time.Since(begin), 10*time.Second)
 			some := false
 			for _, err := range errs {
 				var abort *comm.AbortError
@@ -345,7 +345,7 @@ func TestClosedByPeer(t *testing.T) {
 			}
 			return errors.Join(first.Close(), second.Close())
 		})...))
-		require.Less(t, time.Since(begin), time.Second)
+		require.Less(t, time.Since(begin), 10*time.Second)
 	})
 }
 

@@ -184,7 +184,7 @@ func TestPanickingOperator(t *testing.T) {
 						<-ended
 						return nil
 					})
-					require.Less(t, time.Since(begin), 2*time.Second)
+					require.Less(t, time.Since(begin), 10*time.Second)
 					why := "the operator panicked: boom"
 					if exit {
 						why = "the operator ended its goroutine"
@@ -214,7 +214,7 @@ func TestPanickingOperator(t *testing.T) {
 					}
 					begin = time.Now()
 					require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error { return c.Close() })...))
-					require.Less(t, time.Since(begin), time.Second)
+					require.Less(t, time.Since(begin), 10*time.Second)
 				})
 			}
 		}

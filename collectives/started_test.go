@@ -244,7 +244,7 @@ func TestWait(t *testing.T) {
 	defer cancel()
 	begin := time.Now()
 	require.ErrorIs(t, WaitAll(short, r, later), context.DeadlineExceeded)
-	require.Less(t, time.Since(begin), 2*time.Second)
+	require.Less(t, time.Since(begin), 10*time.Second)
 	require.NoError(t, cs[0].AsyncErr())
 
 	require.NoError(t, AllReduce(ctx, cs[1], []int32{2}, []int32{2}, kernels.Sum))
@@ -323,7 +323,7 @@ func TestStartedContext(t *testing.T) {
 				}
 				return nil
 			})
-			require.Less(t, time.Since(begin), 2*time.Second)
+			require.Less(t, time.Since(begin), 10*time.Second)
 			for r := range 2 {
 				allNil(t, errs[r][:tt.before])
 				for _, err := range errs[r][tt.before:] {
