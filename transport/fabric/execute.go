@@ -46,7 +46,9 @@ func (o *op) write(v *view, from, n int) bool {
 				o.checkReleased(s, at, k)
 			}
 			// Before the bytes are there: an owner that sees them may fence at once.
-			s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
+			if o.kind != transport.OpPutMasked || o.mask != 0 {
+				s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
+			}
 		}
 		switch o.kind {
 		case transport.OpRed, transport.OpRedCounted, transport.OpRedMultimem:
@@ -72,6 +74,9 @@ func (o *op) count(v *view, n int) bool {
 	s := v.find(o.counter)
 	if s == nil {
 		return false
+	}
+	if s.region.shadow.on() {
+		o.checkReleased(s, o.counter, 8) // the owner may have reset it by pointer
 	}
 	mapped.Word(s.data, o.counter-s.at).Add(uint64(n))
 	s.region.bell.RingIfArmed()

@@ -105,6 +105,9 @@ func (t *Transport) dissociate(e *endpoint) bool {
 func (t *Transport) endpoint(id transport.EndpointID) (*endpoint, error) {
 	table := *t.table.Load()
 	if int64(id) >= int64(len(table)) || table[id] == nil {
+		if t.isClosed() {
+			return nil, fmt.Errorf("fabric: endpoint %d: %w: %w", id, transport.ErrClosed, transport.ErrUnknownEndpoint)
+		}
 		return nil, t.broken(RuleUnknown, "look up", transport.ErrUnknownEndpoint).because(fmt.Sprintf("id %d", id))
 	}
 	return table[id], nil

@@ -36,8 +36,9 @@ type Transport struct {
 	devices deviceTable
 
 	// completions with a phase that was not waited for; strict mode only
-	openMu sync.Mutex
-	open   map[*Completion]struct{}
+	openMu  sync.Mutex
+	open    map[*Completion]struct{}
+	pending map[*op]struct{} // operations of such phases
 }
 
 var _ transport.Transport = (*Transport)(nil)
@@ -54,7 +55,7 @@ func newTransport(shared bool, opts []Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{cfg: cfg, shared: shared, lowestFree: 1, memories: map[*memory]struct{}{}, open: map[*Completion]struct{}{}}
+	t := &Transport{cfg: cfg, shared: shared, lowestFree: 1, memories: map[*memory]struct{}{}, open: map[*Completion]struct{}{}, pending: map[*op]struct{}{}}
 	t.diag.each = cfg.diagnose
 	t.table.Store(&[]*endpoint{})
 	t.engine.init(t)
@@ -68,6 +69,13 @@ func (t *Transport) Name() string { return "fabric" }
 func (t *Transport) Mode() Mode { return t.cfg.mode }
 
 func (t *Transport) strict() bool { return t.cfg.mode == ModeStrict }
+
+// isClosed says whether Close was called.
+func (t *Transport) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
 
 // Limits implements [transport.Transport].
 func (t *Transport) Limits() transport.Limits {
