@@ -74,7 +74,7 @@ func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endp
 	name := func(r Rule, e *endpoint, err error) *RuleError {
 		return t.broken(r, o.kind.String(), err).at(e, h.Offset, n)
 	}
-	table := *t.table.Load()
+	table := t.endpoints()
 	if int64(h.ID) >= int64(len(table)) || table[h.ID] == nil {
 		if t.isClosed() {
 			return nil, fmt.Errorf("fabric: %v: %w: %w", o.kind, transport.ErrClosed, transport.ErrUnknownEndpoint)

@@ -37,12 +37,12 @@ func (t *Transport) Alloc(size uint64) (transport.Memory, error) {
 	default:
 		return nil, fmt.Errorf("fabric: allocate %d bytes: %w", size, err)
 	}
-	size = mapped.RoundUp(size, t.cfg.limits.BindAlign)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, err := t.device(); err != nil {
 		return nil, err
 	}
+	size = mapped.RoundUp(size, t.cfg.limits.BindAlign)
 	ref, err := t.space.alloc(size, t.strict())
 	if err != nil {
 		return nil, err

@@ -35,8 +35,8 @@ type config struct {
 	key       []byte
 	decider   faults.Decider
 	diagnose  func(error)
-	arena     uint64
-	heldBack  bool // operations wait for Step
+	arena     uint64 // 0 for what the system grants
+	heldBack  bool   // operations wait for Step
 	envFaults bool
 }
 
@@ -48,7 +48,6 @@ func newConfig(opts []Option) (config, error) {
 			Unicast: true, Multicast: true, Counted: true, OwnerAccess: true,
 		},
 		cliques:   map[CliqueType]uint32{CliqueUnicast: 0, CliqueMulticast: 0},
-		arena:     defaultArena,
 		envFaults: true,
 	}
 	for i, o := range opts {
