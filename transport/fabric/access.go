@@ -97,7 +97,7 @@ func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endp
 	case e.kind != cast:
 		return nil, name(RuleEndpointType, e, transport.ErrUnsupported).because("unicast and multicast endpoints have operations of their own")
 	case e.kind == kindMulticast && e.replica() == nil:
-		return nil, name(RuleNotMember, e, transport.ErrUnsupported).because("this rank's device was not added under this id; of aliases only the id that it was added under can be used")
+		return nil, name(RuleNotMember, e, transport.ErrUnsupported).because("this rank's device was not added under this id, which may be an alias of the one")
 	case e.kind == kindUnicast && !t.cfg.support.OwnerAccess && e.dev == t.own:
 		return nil, name(RuleOwnerAccess, e, transport.ErrUnsupported)
 	}

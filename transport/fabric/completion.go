@@ -224,19 +224,19 @@ func (c *Completion) afterFree(op string) error {
 
 // start books an operation of the given number of transactions.
 func (c *Completion) start(o *op, transactions int) error {
-	t, op := c.t, o.kind.String()
+	t := c.t
 	switch {
 	case c.freed:
-		return c.afterFree(op)
+		return c.afterFree(o.kind.String())
 	case c.arrived == c.cfg.Arrivals:
-		return t.broken(RuleArriveBeforeWait, op, transport.ErrPhase).because("all arrivals of the phase are made")
+		return t.broken(RuleArriveBeforeWait, o.kind.String(), transport.ErrPhase).because("all arrivals of the phase are made")
 	case transactions > transport.MaxTransactions-c.transactions: // the sum may not fit an int
-		return t.broken(RuleTransactions, op, transport.ErrTransactions).because(
+		return t.broken(RuleTransactions, o.kind.String(), transport.ErrTransactions).because(
 			fmt.Sprintf("%d, with the %d that the phase has; the most is %d", transactions, c.transactions, transport.MaxTransactions))
 	case c.cfg.Layout == LayoutPlain:
-		return t.broken(RuleLayout, op, transport.ErrUnsupported)
+		return t.broken(RuleLayout, o.kind.String(), transport.ErrUnsupported)
 	case c.other:
-		return t.broken(RuleMixedReporters, op, transport.ErrPhase)
+		return t.broken(RuleMixedReporters, o.kind.String(), transport.ErrPhase)
 	}
 	c.transactions += transactions
 	c.open, c.fabric = true, true

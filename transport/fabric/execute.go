@@ -151,9 +151,13 @@ func (o *op) pull(from, n int) bool {
 // it was written through a pointer.
 func (o *op) checkReleased(s *segment, at uint64, n int) {
 	sh := &s.region.shadow
+	if o.unreleased {
+		return // told once
+	}
 	if bad, found := sh.later(shadowPointer, sh.writes(shadowReleased), s.base+at-s.at, uint64(n)); found {
 		e := o.e.t.broken(RuleMissingRelease, o.kind.String(), ErrUndefined).at(o.e, s.at+bad-s.base, shadowUnit)
 		e.Rank, e.Peer = o.peer(), o.e.t.cfg.rank
+		o.unreleased = true
 		o.e.t.diag.add(e)
 	}
 }

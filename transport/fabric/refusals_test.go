@@ -150,3 +150,14 @@ func TestMaskOfNothing(t *testing.T) {
 	p.finish()
 	require.NoError(t, p.view.Read(make([]byte, 64), 1024))
 }
+
+// TestUnreleasedOnce: an operation tells once of what was not released, in however many
+// pieces it comes.
+func TestUnreleasedOnce(t *testing.T) {
+	p := openPair(t, fabric.NewLocal, fabric.WithMode(fabric.ModeStrict))
+	p.dirty = true
+	require.NoError(t, p.view.Write(0, make([]byte, 8)))
+	require.NoError(t, p.ts[1].PutCounted(p.c, p.at(1024), make([]byte, 4096), 0))
+	p.finish()
+	require.Len(t, p.ts[1].Diagnostics(), 1)
+}

@@ -85,7 +85,7 @@ const (
 	RuleTransactions
 	// RuleExpected (strict): the expected transactions are not those of the phase.
 	RuleExpected
-	// RuleLayout: the completion's layout can't carry a report.
+	// RuleLayout: the completion's layout can't carry a report, or is none that there is.
 	RuleLayout
 	// RuleMixedReporters: two mechanisms report on one completion.
 	RuleMixedReporters
