@@ -9,6 +9,7 @@ import (
 // issue checks an operation and starts it. In the fast mode it is over then,
 // unless a fault plan must first see the whole phase.
 func (t *Transport) issue(completion transport.Completion, h transport.Handle, align uint64, cast uint64, transactions int, o *op) error {
+	o.offset = h.Offset
 	e, err := t.target(o, h, align, cast)
 	if err != nil {
 		return err
@@ -17,7 +18,7 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 	if !ok || c == nil || c.t != t {
 		return fmt.Errorf("fabric: %v: %w: a completion of another transport", o.kind, transport.ErrUnsupported)
 	}
-	o.c, o.e, o.offset = c, e, h.Offset
+	o.c, o.e = c, e
 	o.parts = *e.parts.Load()
 	if t.cfg.mode == ModeFast && t.cfg.decider == nil {
 		if err := c.start(o, transactions); err != nil {
@@ -33,7 +34,7 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 		return nil
 	}
 	if t.strict() {
-		if err := c.counterShared(o); err != nil {
+		if err := t.counterShared(o); err != nil {
 			return err
 		}
 	}
@@ -59,6 +60,9 @@ func (c *Completion) enlist(o *op) {
 	p.cut(maxPieces)
 	if c.t.strict() {
 		p.seal()
+		c.t.openMu.Lock()
+		c.t.pending[p] = struct{}{}
+		c.t.openMu.Unlock()
 	}
 	c.unsubmitted = append(c.unsubmitted, p)
 }
@@ -70,8 +74,11 @@ func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endp
 	name := func(r Rule, e *endpoint, err error) *RuleError {
 		return t.broken(r, o.kind.String(), err).at(e, h.Offset, n)
 	}
-	table := *t.table.Load()
+	table := t.endpoints()
 	if int64(h.ID) >= int64(len(table)) || table[h.ID] == nil {
+		if t.isClosed() {
+			return nil, fmt.Errorf("fabric: %v: %w: %w", o.kind, transport.ErrClosed, transport.ErrUnknownEndpoint)
+		}
 		e := t.broken(RuleUnknown, o.kind.String(), transport.ErrUnknownEndpoint)
 		e.Endpoint, e.Offset, e.Bytes = h.ID, h.Offset, n
 		return nil, e
@@ -90,7 +97,7 @@ func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endp
 	case e.kind != cast:
 		return nil, name(RuleEndpointType, e, transport.ErrUnsupported).because("unicast and multicast endpoints have operations of their own")
 	case e.kind == kindMulticast && e.replica() == nil:
-		return nil, name(RuleNotMember, e, transport.ErrUnsupported)
+		return nil, name(RuleNotMember, e, transport.ErrUnsupported).because("this rank's device was not added under this id, which may be an alias of the one")
 	case e.kind == kindUnicast && !t.cfg.support.OwnerAccess && e.dev == t.own:
 		return nil, name(RuleOwnerAccess, e, transport.ErrUnsupported)
 	}
@@ -122,7 +129,8 @@ func (e *endpoint) anythingBound() bool {
 func (e *endpoint) replica() *home { return e.home }
 
 // checkCounter checks a counter's place next to the operation's range, which is
-// in bounds.
+// in bounds. The counter has its line for itself; that the operation's data leave the
+// rest of the line alone is for the strict mode.
 func (t *Transport) checkCounter(o *op, e *endpoint, h transport.Handle) error {
 	name := func(r Rule, err error) *RuleError {
 		return t.broken(r, o.kind.String(), err).at(e, o.counter, 8)
@@ -134,7 +142,7 @@ func (t *Transport) checkCounter(o *op, e *endpoint, h transport.Handle) error {
 		return name(RuleCounterAlign, transport.ErrAlign)
 	case o.counter > e.size || e.size-o.counter < 8:
 		return name(RuleBounds, transport.ErrBounds).because(fmt.Sprintf("the endpoint has %d", e.size))
-	case o.counter < h.Offset+uint64(o.n) && h.Offset < o.counter+8:
+	case o.counter < h.Offset+uint64(o.n) && h.Offset < o.counter+counterBytes(t.strict()):
 		return name(RuleCounterShared, transport.ErrBounds).because(fmt.Sprintf("with its data at %d", h.Offset))
 	}
 	return nil

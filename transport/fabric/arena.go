@@ -10,6 +10,7 @@ import (
 const (
 	defaultArena = 1<<26 + (1<<36-1<<26)*(math.MaxInt>>62)
 	minArena     = 1 << 24
+	leastDefault = min(1<<28, defaultArena) // if the system does not grant defaultArena
 )
 
 // An extent is a range of an arena.

@@ -99,13 +99,13 @@ func (e *endpoint) bind(offset uint64, m transport.Memory, memoryOffset, size ui
 		}
 	}
 	t.mu.Lock()
-	freed := mem.freed
+	freed := mem.freed.Load()
 	if !freed {
 		mem.bound++
 	}
 	t.mu.Unlock()
 	if freed {
-		return fmt.Errorf("fabric: bind to endpoint %d: %w: memory that was freed", e.id, transport.ErrUnsupported)
+		return t.broken(RuleUsedAfterFree, op, transport.ErrUnsupported).at(e, offset, size).because("memory that was freed")
 	}
 	h.bindings = append(h.bindings, binding{offset, size, mem, memoryOffset})
 	h.publish()

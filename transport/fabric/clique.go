@@ -71,6 +71,14 @@ func (t *Transport) AgreeClique(ctx context.Context, typ CliqueType, exchange tr
 	if err != nil {
 		return err
 	}
+	found := false
+	for _, x := range all {
+		found = found || x.Handle == mine.Handle
+	}
+	if !found {
+		closeAll(all)
+		return fmt.Errorf("fabric: an exchange about %v cliques did not give this rank's own: %w", typ, transport.ErrHandle)
+	}
 	for r, x := range all {
 		x.Close()
 		switch {

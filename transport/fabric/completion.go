@@ -48,6 +48,7 @@ type Completion struct {
 	fabric       bool // operations of the fabric report here
 	other        bool // another mechanism does
 	decided      []decision
+	freed        bool
 
 	flying atomic.Int64  // operations submitted and not finished
 	errors atomic.Uint32 // failures that the phase's report will tell
@@ -67,11 +68,17 @@ func (t *Transport) NewCompletion(arrivals int) (transport.Completion, error) {
 
 // MakeCompletion returns a completion.
 func (t *Transport) MakeCompletion(cfg CompletionConfig) (*Completion, error) {
+	if t.isClosed() {
+		return nil, fmt.Errorf("fabric: make a completion: %w", transport.ErrClosed)
+	}
+	if cfg.Layout > LayoutPlain {
+		return nil, t.broken(RuleLayout, "make a completion", transport.ErrUnsupported).because(fmt.Sprintf("no layout %d", cfg.Layout))
+	}
 	most := transport.MaxArrivals
 	if cfg.Layout == LayoutPlain {
 		most = maxPlainArrivals
 	}
-	if cfg.Arrivals < 1 || cfg.Arrivals > most || cfg.Layout > LayoutPlain {
+	if cfg.Arrivals < 1 || cfg.Arrivals > most {
 		return nil, t.broken(RuleArrivals, "make a completion", transport.ErrBounds).because(fmt.Sprintf("%d arrivals, the most is %d", cfg.Arrivals, most))
 	}
 	return &Completion{t: t, cfg: cfg}, nil
@@ -79,6 +86,9 @@ func (t *Transport) MakeCompletion(cfg CompletionConfig) (*Completion, error) {
 
 // Submit implements [transport.Completion].
 func (c *Completion) Submit() error {
+	if c.freed {
+		return c.afterFree("submit")
+	}
 	c.submit(func(*op) bool { return true })
 	c.open, c.waiting = false, 0
 	return nil
@@ -86,6 +96,9 @@ func (c *Completion) Submit() error {
 
 // SubmitFetching submits only the operations that fetch: gets and pullreds.
 func (c *Completion) SubmitFetching() error {
+	if c.freed {
+		return c.afterFree("submit")
+	}
 	c.submit((*op).fetches)
 	c.open = c.waiting > 0
 	return nil
@@ -100,12 +113,19 @@ func (c *Completion) Arrive() error { return c.ArriveExpect(0) }
 func (c *Completion) ArriveExpect(transactions int) error {
 	const op = "arrive"
 	switch {
+	case c.freed:
+		return c.afterFree(op)
 	case c.arrived == c.cfg.Arrivals:
 		return c.t.broken(RuleArriveBeforeWait, op, transport.ErrPhase).because("all arrivals of the phase are made")
 	case c.open && c.t.strict() && c.arrived == c.cfg.Arrivals-1:
 		return c.t.broken(RuleNotSubmitted, op, transport.ErrPhase).because(fmt.Sprintf("%d operations", len(c.unsubmitted)))
-	case transactions < 0 || transactions > transport.MaxTransactions-c.expected || transactions != 0 && !c.cfg.Expect:
-		return c.t.broken(RuleTransactions, op, transport.ErrTransactions).because(fmt.Sprintf("%d more than %d", transactions, c.expected))
+	case transactions < 0:
+		return c.t.broken(RuleTransactions, op, transport.ErrBounds).because(fmt.Sprintf("%d transactions expected", transactions))
+	case transactions != 0 && !c.cfg.Expect:
+		return c.t.broken(RuleTransactions, op, transport.ErrUnsupported).because("the completion was not made with Expect")
+	case transactions > transport.MaxTransactions-c.expected:
+		return c.t.broken(RuleTransactions, op, transport.ErrTransactions).because(
+			fmt.Sprintf("%d, with the %d that are expected; the most is %d", transactions, c.expected, transport.MaxTransactions))
 	}
 	c.arrived++
 	c.expected += transactions
@@ -115,7 +135,7 @@ func (c *Completion) ArriveExpect(transactions int) error {
 // Test implements [transport.Completion]. A phase whose expected transactions
 // are not those of its operations is never done.
 func (c *Completion) Test() bool {
-	if c.arrived != c.cfg.Arrivals || c.open || c.flying.Load() != 0 {
+	if c.freed || c.arrived != c.cfg.Arrivals || c.open || c.flying.Load() != 0 {
 		return false
 	}
 	if c.cfg.Expect && c.expected != c.transactions {
@@ -127,8 +147,13 @@ func (c *Completion) Test() bool {
 }
 
 // Report implements [transport.Completion]. Its code can be decoded with [Decode].
+// Of the plain layout the report is always clean, and says nothing. After a report
+// that is not clean, what was late of a get may still write to its destination, which
+// is not to be used for anything else before [Transport.Drain] or Close.
 func (c *Completion) Report() (transport.Report, error) {
 	switch {
+	case c.freed:
+		return transport.Report{}, c.afterFree("report")
 	case !c.found && (c.t.strict() || !c.Test()):
 		return transport.Report{}, c.t.broken(RuleReportBeforeDone, "report", transport.ErrPhase)
 	case c.t.strict():
@@ -148,12 +173,12 @@ func (c *Completion) reset() {
 	c.open, c.found, c.fabric, c.other = false, false, false, false
 	c.errors.Store(0)
 	c.decided = c.decided[:0]
+	c.closed(c.submitted)
 	for _, o := range c.submitted {
 		o.forget()
 	}
 	c.idle = append(c.idle, c.submitted...)
 	c.submitted = c.submitted[:0]
-	c.closed()
 }
 
 // WaitReads returns when the sources of all submitted operations of the phase
@@ -163,6 +188,9 @@ func (c *Completion) WaitReads() { c.t.engine.readSources(c.submitted) }
 // Raise reports a failure by another mechanism than the fabric, such as a bulk
 // copy whose bytes are part of the phase. The two must not be mixed in one phase.
 func (c *Completion) Raise() error {
+	if c.freed {
+		return c.afterFree("raise")
+	}
 	if c.fabric {
 		return c.t.broken(RuleMixedReporters, "raise", transport.ErrPhase)
 	}
@@ -171,31 +199,44 @@ func (c *Completion) Raise() error {
 	return nil
 }
 
-// Free gives the completion up. Its phase must have been waited for.
+// Free gives the completion up. Its phase must have been waited for: in every mode,
+// a phase with operations that was not is an error, and given up all the same.
+// A completion that was freed refuses everything but another Free.
 func (c *Completion) Free() error {
+	if c.freed {
+		return nil
+	}
 	err := c.abandoned("free")
 	c.t.engine.abandon(c)
+	c.closed(c.unsubmitted)
 	c.unsubmitted = c.unsubmitted[:0]
 	c.reset()
+	c.freed = true
 	if err != nil {
 		return err
 	}
 	return nil
 }
 
+func (c *Completion) afterFree(op string) error {
+	return c.t.broken(RuleUsedAfterFree, op, transport.ErrPhase).because("a completion that was freed")
+}
+
 // start books an operation of the given number of transactions.
 func (c *Completion) start(o *op, transactions int) error {
-	const op = "start an operation"
 	t := c.t
 	switch {
+	case c.freed:
+		return c.afterFree(o.kind.String())
 	case c.arrived == c.cfg.Arrivals:
-		return t.broken(RuleArriveBeforeWait, op, transport.ErrPhase).because("all arrivals of the phase are made")
+		return t.broken(RuleArriveBeforeWait, o.kind.String(), transport.ErrPhase).because("all arrivals of the phase are made")
 	case transactions > transport.MaxTransactions-c.transactions: // the sum may not fit an int
-		return t.broken(RuleTransactions, op, transport.ErrTransactions).because(fmt.Sprintf("%d more than %d", transactions, c.transactions))
+		return t.broken(RuleTransactions, o.kind.String(), transport.ErrTransactions).because(
+			fmt.Sprintf("%d, with the %d that the phase has; the most is %d", transactions, c.transactions, transport.MaxTransactions))
 	case c.cfg.Layout == LayoutPlain:
-		return t.broken(RuleLayout, op, transport.ErrUnsupported)
+		return t.broken(RuleLayout, o.kind.String(), transport.ErrUnsupported)
 	case c.other:
-		return t.broken(RuleMixedReporters, op, transport.ErrPhase)
+		return t.broken(RuleMixedReporters, o.kind.String(), transport.ErrPhase)
 	}
 	c.transactions += transactions
 	c.open, c.fabric = true, true

@@ -42,3 +42,9 @@ func TestContractUnderPlan(t *testing.T) {
 		})
 	}
 }
+
+// TestContractSmall: the suite needs no more of a transport than it says.
+func TestContractSmall(t *testing.T) {
+	small := fabric.Limits{MaxEndpointBytes: transporttest.EndpointBytes, IDs: transporttest.IDs}
+	transporttest.Run(t, opener(fabric.NewLocal, fabric.WithMode(fabric.ModeFast), fabric.WithLimits(small)))
+}

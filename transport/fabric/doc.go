@@ -54,9 +54,9 @@
 // A rank's device is its memory and what it has of endpoints: on the Go heap, or
 // one anonymous file, sealed against resizing, whose descriptor goes with every
 // handle. The file spans the address space of all that the rank may ever bind
-// (see [WithArena]; 64 GiB by default, 64 MiB on 32-bit machines; pages are used
-// for what is allocated only), so that an importer that has mapped it once finds
-// whatever is bound later. A device has 4096 endpoints at a time between
+// (see [WithArena]; 64 GiB by default, 64 MiB on 32-bit machines, less where a limit
+// of the process wants it; pages are used for what is allocated only), so that an
+// importer that has mapped it once finds whatever is bound later. A device has 4096 endpoints at a time between
 // processes, 512 on 32-bit machines. Users find out that what is bound has
 // changed by a generation number, and are counted while they are in the middle of
 // a piece, so that memory is not used for something else under a piece: Unbind and
@@ -97,8 +97,9 @@
 // What no call could return, because it shows only later, goes to
 // [WithDiagnostics], [Transport.Diagnostics] and the error of Close. Rules that
 // cost, and those by which the contract is kinder than the hardware, are for
-// [ModeStrict]: [Rule.Strict] tells. For fences, the strict mode must see the
-// owner's accesses: they go through a [View].
+// [ModeStrict]: [Rule.Strict] tells, and of a few rules a part is. For fences, the
+// strict mode must see the owner's accesses: they go through a [View]. What it can't
+// see is in docs/fabric.md.
 //
 // # Fault plans
 //

@@ -270,6 +270,9 @@ func (e *endpoint) Size() uint64             { return e.size }
 
 // Ready queries until the endpoint is ready.
 func (e *endpoint) Ready(ctx context.Context) error {
+	if e.t.isClosed() {
+		return fmt.Errorf("fabric: endpoint %d: %w", e.id, transport.ErrClosed)
+	}
 	for i := 0; ; i++ {
 		ok, err := e.query()
 		if ok || err != nil {

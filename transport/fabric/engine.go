@@ -374,7 +374,8 @@ func (g *engine) lateness() int {
 // Late returns how many pieces of reported operations are still to be executed.
 func (t *Transport) Late() int { return t.engine.lateness() }
 
-// Drain executes everything that is late.
+// Drain executes everything that is late: also the rest of gets, to where they were
+// to fetch.
 func (t *Transport) Drain() {
 	g := &t.engine
 	g.step.Lock()

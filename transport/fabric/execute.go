@@ -46,7 +46,9 @@ func (o *op) write(v *view, from, n int) bool {
 				o.checkReleased(s, at, k)
 			}
 			// Before the bytes are there: an owner that sees them may fence at once.
-			s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
+			if o.kind != transport.OpPutMasked || o.mask != 0 {
+				s.region.shadow.wroteByFabric(t.cfg.rank, s.base+at-s.at, uint64(k))
+			}
 		}
 		switch o.kind {
 		case transport.OpRed, transport.OpRedCounted, transport.OpRedMultimem:
@@ -72,6 +74,9 @@ func (o *op) count(v *view, n int) bool {
 	s := v.find(o.counter)
 	if s == nil {
 		return false
+	}
+	if s.region.shadow.on() {
+		o.checkReleased(s, o.counter, 8) // the owner may have reset it by pointer
 	}
 	mapped.Word(s.data, o.counter-s.at).Add(uint64(n))
 	s.region.bell.RingIfArmed()
@@ -146,9 +151,13 @@ func (o *op) pull(from, n int) bool {
 // it was written through a pointer.
 func (o *op) checkReleased(s *segment, at uint64, n int) {
 	sh := &s.region.shadow
+	if o.unreleased {
+		return // told once
+	}
 	if bad, found := sh.later(shadowPointer, sh.writes(shadowReleased), s.base+at-s.at, uint64(n)); found {
 		e := o.e.t.broken(RuleMissingRelease, o.kind.String(), ErrUndefined).at(o.e, s.at+bad-s.base, shadowUnit)
 		e.Rank, e.Peer = o.peer(), o.e.t.cfg.rank
+		o.unreleased = true
 		o.e.t.diag.add(e)
 	}
 }

@@ -28,7 +28,7 @@ func (t *Transport) Fence(f transport.Fence) {
 
 // A View is the owner's access by pointer to memory that it bound. In the strict
 // mode it knows which fences were made. What goes through Memory.Bytes and
-// Memory.Load instead is not seen.
+// Memory.Load instead is not seen. A view of memory that was freed fails.
 type View struct{ m *memory }
 
 // View returns the owner's view of memory that Alloc returned.
@@ -37,12 +37,20 @@ func (t *Transport) View(m transport.Memory) (View, error) {
 	if !ok || mem == nil || mem.t != t {
 		return View{}, fmt.Errorf("fabric: view: %w: memory of another transport", transport.ErrUnsupported)
 	}
+	if mem.freed.Load() {
+		return View{}, t.broken(RuleUsedAfterFree, "view", ErrUndefined).because("memory that was freed")
+	}
 	return View{mem}, nil
 }
 
 func (v View) check(op string, offset, n uint64) error {
 	if v.m == nil || offset > v.m.size || n > v.m.size-offset {
 		return fmt.Errorf("fabric: %s %d bytes at %d: %w", op, n, offset, transport.ErrBounds)
+	}
+	if v.m.freed.Load() {
+		e := v.m.t.broken(RuleUsedAfterFree, op, ErrUndefined)
+		e.Offset, e.Bytes = offset, n
+		return e.because("memory that was freed")
 	}
 	return nil
 }

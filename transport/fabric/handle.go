@@ -15,7 +15,7 @@ import (
 //	8   u32       what it is
 //	12  u32       flags
 //	16  u64       size of the endpoint
-//	24  u64       number of its block
+//	24  u64       number of its block; of a device that joins, the member's rank
 //	32  u64       nonce of the endpoint
 //	40  u64       device
 //	48  16 bytes  authentication

@@ -14,7 +14,7 @@ import (
 func (t *Transport) ReserveIDs(count int) (base transport.EndpointID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.closed || t.memories == nil {
 		return 0, fmt.Errorf("fabric: %w", transport.ErrClosed)
 	}
 	if count < 1 || count > t.cfg.limits.IDs {
@@ -49,7 +49,7 @@ func (t *Transport) ReserveIDs(count int) (base transport.EndpointID, err error)
 func (t *Transport) ReleaseIDs(base transport.EndpointID, count int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	table := *t.table.Load()
+	table := t.endpoints()
 	for i := 0; i < count || count < 1; i++ {
 		id := uint64(base) + uint64(i)
 		if count < 1 || id >= uint64(len(t.reserved)) || !t.reserved[id] {
@@ -68,10 +68,10 @@ func (t *Transport) ReleaseIDs(base transport.EndpointID, count int) error {
 
 // associate makes an id name an endpoint. t.mu is held.
 func (t *Transport) associate(id transport.EndpointID, e *endpoint) error {
-	if t.closed {
+	if t.closed || t.memories == nil {
 		return fmt.Errorf("fabric: %w", transport.ErrClosed)
 	}
-	old := *t.table.Load()
+	old := t.endpoints()
 	if int64(id) >= int64(len(t.reserved)) || !t.reserved[id] {
 		return t.broken(RuleIDState, "associate", transport.ErrUnknownEndpoint).because(fmt.Sprintf("id %d is not reserved", id))
 	}
@@ -90,7 +90,7 @@ func (t *Transport) associate(id transport.EndpointID, e *endpoint) error {
 func (t *Transport) dissociate(e *endpoint) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := *t.table.Load()
+	old := t.endpoints()
 	if int(e.id) >= len(old) || old[e.id] != e {
 		return false
 	}
@@ -103,8 +103,11 @@ func (t *Transport) dissociate(e *endpoint) bool {
 
 // endpoint returns what an id names.
 func (t *Transport) endpoint(id transport.EndpointID) (*endpoint, error) {
-	table := *t.table.Load()
+	table := t.endpoints()
 	if int64(id) >= int64(len(table)) || table[id] == nil {
+		if t.isClosed() {
+			return nil, fmt.Errorf("fabric: endpoint %d: %w: %w", id, transport.ErrClosed, transport.ErrUnknownEndpoint)
+		}
 		return nil, t.broken(RuleUnknown, "look up", transport.ErrUnknownEndpoint).because(fmt.Sprintf("id %d", id))
 	}
 	return table[id], nil

@@ -19,7 +19,8 @@ type memory struct {
 	// of t.mu
 	bound       int // bindings
 	quarantined bool
-	freed       bool
+
+	freed atomic.Bool // set under t.mu
 
 	fenced atomic.Uint32 // writes through endpoints before the last acquire fence
 }
@@ -36,12 +37,12 @@ func (t *Transport) Alloc(size uint64) (transport.Memory, error) {
 	default:
 		return nil, fmt.Errorf("fabric: allocate %d bytes: %w", size, err)
 	}
-	size = mapped.RoundUp(size, t.cfg.limits.BindAlign)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, err := t.device(); err != nil {
 		return nil, err
 	}
+	size = mapped.RoundUp(size, t.cfg.limits.BindAlign)
 	ref, err := t.space.alloc(size, t.strict())
 	if err != nil {
 		return nil, err
@@ -58,20 +59,21 @@ func (m *memory) Load(offset uint64) uint64    { return mapped.Word(m.data, offs
 func (m *memory) Doorbell() transport.Doorbell { return m.bell }
 
 // Free gives the memory back, unless an operation of a peer that can't be waited
-// for may still be in the middle of it: then it stays allocated.
+// for may still be in the middle of it: then it stays allocated. Freed again, it
+// stays freed, and that is no error.
 func (m *memory) Free() error {
 	t := m.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case m.freed:
+	case m.freed.Load():
 		return nil
 	case m.bound > 0:
 		e := t.broken(RuleFreedWhileBound, "free", ErrUndefined)
 		e.Bytes = m.size
 		return e
 	}
-	m.freed = true
+	m.freed.Store(true)
 	delete(t.memories, m)
 	var err error
 	if !m.quarantined {

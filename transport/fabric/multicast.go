@@ -12,17 +12,18 @@ import (
 // of an endpoint brings its device along; members of a multicast endpoint need
 // each other's all the same.
 func (t *Transport) ExportDevice() (transport.Exported, error) {
-	return t.exportDevice(handleDevice, 0)
+	return t.exportDevice(handle{what: handleDevice})
 }
 
-func (t *Transport) exportDevice(what uint32, size uint64) (transport.Exported, error) {
+func (t *Transport) exportDevice(h handle) (transport.Exported, error) {
 	t.mu.Lock()
 	d, err := t.device()
 	t.mu.Unlock()
 	if err != nil {
 		return transport.Exported{}, err
 	}
-	x := transport.Exported{Handle: handle{what: what, size: size, device: d.id}.encode(d, t.cfg.key)}
+	h.device = d.id
+	x := transport.Exported{Handle: h.encode(d, t.cfg.key)}
 	return x, d.space.export(&x)
 }
 
@@ -126,9 +127,6 @@ func (e *endpoint) assemble() (bool, error) {
 // devices and the endpoint, of the news that all devices were added, and of the
 // news that all replicas are bound.
 func (t *Transport) JoinMulticast(ctx context.Context, cfg transport.EndpointConfig, me, n int, mine transport.Memory, exchange transport.Exchange) (transport.Endpoint, error) {
-	if n < 1 || me < 0 || me >= n {
-		return nil, fmt.Errorf("fabric: join a multicast endpoint as member %d of %d: %w", me, n, transport.ErrBounds)
-	}
 	j := joining{t: t, me: me, n: n, size: cfg.Size}
 	// A member that can't go on still takes part, with an export that nobody can
 	// import: the others wait for it.
@@ -165,6 +163,9 @@ type joining struct {
 // begin checks what can be checked alone, and fills in what this member exports.
 func (j *joining) begin(cfg transport.EndpointConfig, mine transport.Memory, x *transport.Exported) error {
 	t := j.t
+	if j.n < 1 || j.me < 0 || j.me >= j.n {
+		return fmt.Errorf("fabric: join a multicast endpoint as member %d of %d: %w", j.me, j.n, transport.ErrBounds)
+	}
 	m, ok := mine.(*memory)
 	if !ok || m == nil || m.t != t {
 		return fmt.Errorf("fabric: join a multicast endpoint: %w: memory of another transport", transport.ErrUnsupported)
@@ -178,7 +179,7 @@ func (j *joining) begin(cfg transport.EndpointConfig, mine transport.Memory, x *
 	}
 	if j.me != 0 {
 		var err error
-		*x, err = t.exportDevice(handleDevice, cfg.Size)
+		*x, err = t.exportDevice(handle{what: handleDevice, size: cfg.Size, block: uint64(j.me)})
 		return err
 	}
 	e, err := t.withID(func(id transport.EndpointID) (*endpoint, error) { return t.create(id, p) })
@@ -206,8 +207,19 @@ func (j *joining) exchange(ctx context.Context, x transport.Exported, exchange t
 // add imports the devices of all members and the endpoint of the first, and adds
 // this rank's device.
 func (j *joining) add(all []transport.Exported) error {
+	members := map[uint64]int{} // by device
 	for i, x := range all {
-		_, h, err := j.t.importDevice(x)
+		d, h, err := j.t.importDevice(x)
+		if err == nil {
+			if first, twice := members[d.id]; twice {
+				err = fmt.Errorf("%w: the device of member %d, once more", transport.ErrHandle, first)
+			} else {
+				members[d.id] = i
+			}
+		}
+		if err == nil && (i == 0 && h.what != handleMulticast || i != 0 && (h.what != handleDevice || h.block != uint64(i))) {
+			err = fmt.Errorf("%w: it joins as another member", transport.ErrHandle)
+		}
 		if err == nil && h.size != j.size {
 			err = fmt.Errorf("%w: %d bytes, not %d", transport.ErrHandle, h.size, j.size)
 		}
@@ -221,9 +233,6 @@ func (j *joining) add(all []transport.Exported) error {
 			return err
 		}
 		j.e = e.(*endpoint)
-		if j.e.kind != kindMulticast {
-			return fmt.Errorf("fabric: multicast endpoint: member 0 exported another: %w", transport.ErrHandle)
-		}
 	}
 	return j.e.addDevice(j.me)
 }
@@ -232,7 +241,7 @@ func (j *joining) add(all []transport.Exported) error {
 func (j *joining) tell(ctx context.Context, exchange transport.Exchange, err error) error {
 	var x transport.Exported
 	if err == nil {
-		x, err = j.t.exportDevice(handleJoined, j.size)
+		x, err = j.t.exportDevice(handle{what: handleJoined, size: j.size})
 	}
 	all, err := j.exchange(ctx, x, exchange, err)
 	for i, x := range all {

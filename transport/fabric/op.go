@@ -35,6 +35,8 @@ type op struct {
 	failed bool
 	done   bool
 
+	unreleased bool // it met memory that was not released, and told so
+
 	// of the fault that the op meets
 	fault        faults.Fault
 	first, total int // number of the op's first unit, and how many the phase has

@@ -37,7 +37,8 @@ func (t *Transport) put(c transport.Completion, dst transport.Handle, cast uint6
 	return t.issue(c, dst, transport.Granule, cast, o.n/transport.Granule, o)
 }
 
-// Get implements [transport.Transport].
+// Get implements [transport.Transport]. If its phase is reported, what is late may
+// be written to dst after the report: see [Transport.Drain].
 func (t *Transport) Get(c transport.Completion, dst []byte, src transport.Handle) error {
 	o := &op{kind: transport.OpGet, local: dst, n: len(dst)}
 	return t.issue(c, src, transport.Granule, kindUnicast, o.n, o)
@@ -75,7 +76,8 @@ func (t *Transport) PullRed(c transport.Completion, dst []byte, src transport.Ha
 	return t.issue(c, src, transport.Granule, kindMulticast, o.n, o)
 }
 
-// Atom implements [transport.Transport].
+// Atom implements [transport.Transport]. old must not overlap operand, which is the
+// operation's source: the strict mode finds that it changed.
 func (t *Transport) Atom(c transport.Completion, old []byte, dst transport.Handle, operand []byte, redOp transport.RedOp, typ kernels.Type) error {
 	o := &op{kind: transport.OpAtom, local: old, redOp: redOp, typ: typ}
 	if !transport.AtomSupports(redOp, typ) {

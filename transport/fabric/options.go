@@ -35,8 +35,8 @@ type config struct {
 	key       []byte
 	decider   faults.Decider
 	diagnose  func(error)
-	arena     uint64
-	heldBack  bool // operations wait for Step
+	arena     uint64 // 0 for what the system grants
+	heldBack  bool   // operations wait for Step
 	envFaults bool
 }
 
@@ -48,10 +48,12 @@ func newConfig(opts []Option) (config, error) {
 			Unicast: true, Multicast: true, Counted: true, OwnerAccess: true,
 		},
 		cliques:   map[CliqueType]uint32{CliqueUnicast: 0, CliqueMulticast: 0},
-		arena:     defaultArena,
 		envFaults: true,
 	}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return c, fmt.Errorf("fabric: option %d is nil: %w", i, transport.ErrUnsupported)
+		}
 		if err := o(&c); err != nil {
 			return c, fmt.Errorf("fabric: %w", err)
 		}
@@ -90,8 +92,8 @@ func WithMode(m Mode) Option {
 }
 
 // WithRank says which rank of its job this is. Fault plans and the sanitizer's
-// errors name ranks by it; without it the rank is −1, which no link of a plan
-// but * matches.
+// errors name ranks by it. Without it errors have −1, and in fault plans the rank
+// counts as 0.
 func WithRank(rank int) Option {
 	return func(c *config) error {
 		if rank < 0 || rank > math.MaxInt32 {
@@ -131,7 +133,13 @@ func WithClique(typ CliqueType, id uint32) Option {
 
 // WithoutClique takes the device out of all cliques of a type.
 func WithoutClique(typ CliqueType) Option {
-	return func(c *config) error { delete(c.cliques, typ); return nil }
+	return func(c *config) error {
+		if typ != CliqueUnicast && typ != CliqueMulticast {
+			return fmt.Errorf("clique type %d: %w", typ, transport.ErrUnsupported)
+		}
+		delete(c.cliques, typ)
+		return nil
+	}
 }
 
 // WithJobKey sets the secret of a job. Handles are authenticated by it, so ranks
@@ -148,7 +156,12 @@ func WithDiagnostics(f func(error)) Option {
 }
 
 // WithArena bounds the memory of one rank between processes, in bytes of address
-// space; memory is used only for what is allocated.
+// space, from 16 MiB on; memory is used only for what is allocated. Of it, 64 KiB
+// and a quarter for the endpoints' own data, 64 MiB at most, can't be allocated, and each
+// allocation takes whole pages and one more, in the strict mode half as much again. What
+// is asked for is made or fails. The default, 64 GiB, is halved, down to 256 MiB, until
+// the system grants it. Every importer maps all of it as well: under a limit on address
+// space (ulimit -v), the arenas of all ranks must fit together.
 func WithArena(bytes uint64) Option {
 	return func(c *config) error {
 		if bytes < minArena || bytes > math.MaxInt/2 {

@@ -34,6 +34,9 @@ const (
 	RuleBindImported
 	// RuleFreedWhileBound: memory was freed while it was bound.
 	RuleFreedWhileBound
+	// RuleUsedAfterFree: a view or binding of freed memory, or a completion that
+	// was given up by Free.
+	RuleUsedAfterFree
 	// RuleUnboundInUse (strict): unbound or destroyed while operations of others
 	// were under way.
 	RuleUnboundInUse
@@ -61,15 +64,17 @@ const (
 	RuleCountedFlag
 	// RuleCounterAlign: the counter is not aligned to 256 bytes.
 	RuleCounterAlign
-	// RuleCounterShared: the counter's place is also that of data: of its own
-	// operation, or (strict) of another one under way.
+	// RuleCounterShared: the counter's place is also that of data of its own
+	// operation; or (strict) the counter's line, of [transport.CounterAlign] bytes, has
+	// data of its own operation, or of another one of this rank whose phase was not
+	// reported, of whichever completion.
 	RuleCounterShared
 	// RuleCounterTarget (strict): a counter went above what its owner awaits.
 	RuleCounterTarget
 	// RuleSourceChanged (strict): a source changed before its phase ended.
 	RuleSourceChanged
 	// RuleUnboundTarget: what an operation names was taken away before it was
-	// executed.
+	// executed. Its report says failed; (strict) an error says why.
 	RuleUnboundTarget
 
 	// Completions.
@@ -80,18 +85,19 @@ const (
 	RuleTransactions
 	// RuleExpected (strict): the expected transactions are not those of the phase.
 	RuleExpected
-	// RuleLayout: the completion's layout can't carry a report.
+	// RuleLayout: the completion's layout can't carry a report, or is none that there is.
 	RuleLayout
 	// RuleMixedReporters: two mechanisms report on one completion.
 	RuleMixedReporters
-	// RuleNotSubmitted (strict): the last arrival was made, or the completion
-	// given up, before all operations were submitted.
+	// RuleNotSubmitted: a completion was given up by Free before all operations were
+	// submitted; or (strict) by Close, or the last arrival was made before.
 	RuleNotSubmitted
 	// RuleArriveBeforeWait: an arrival on the next phase before a successful wait.
 	RuleArriveBeforeWait
 	// RuleReportBeforeDone: a report read before the phase was found done.
 	RuleReportBeforeDone
-	// RuleDropped (strict): a completion was given up with a phase not waited for.
+	// RuleDropped: a completion was given up by Free with a phase not waited for; or
+	// (strict) by Close.
 	RuleDropped
 
 	// Ordering.
@@ -120,6 +126,7 @@ var ruleTable = [numRules]struct {
 	RuleBindRange:        {name: "bind-range", section: "4.18.8"},
 	RuleBindImported:     {name: "bind-imported", section: "4.18.3"},
 	RuleFreedWhileBound:  {name: "freed-while-bound", section: "4.18.11"},
+	RuleUsedAfterFree:    {name: "used-after-free", section: "4.18.11"},
 	RuleUnboundInUse:     {name: "unbound-in-use", section: "4.18.11", strict: true},
 	RuleDestroyedInUse:   {name: "destroyed-in-use", section: "4.18.11", strict: true},
 	RuleUnknown:          {name: "unknown-endpoint", section: "4.18.6"},
@@ -140,10 +147,10 @@ var ruleTable = [numRules]struct {
 	RuleExpected:         {name: "expected-transactions", section: "4.18.10.1", strict: true},
 	RuleLayout:           {name: "layout", section: "4.18.10"},
 	RuleMixedReporters:   {name: "mixed-reporters", section: "PTX report::fabric"},
-	RuleNotSubmitted:     {name: "not-submitted", section: "4.18.10", strict: true},
+	RuleNotSubmitted:     {name: "not-submitted", section: "4.18.10"},
 	RuleArriveBeforeWait: {name: "arrive-before-wait", section: "PTX mbarrier.arrive"},
 	RuleReportBeforeDone: {name: "report-before-done", section: "4.18.10"},
-	RuleDropped:          {name: "dropped", section: "4.18.11", strict: true},
+	RuleDropped:          {name: "dropped", section: "4.18.11"},
 	RuleMissingAcquire:   {name: "missing-acquire", section: "4.18.9", strict: true},
 	RuleMissingRelease:   {name: "missing-release", section: "4.18.9", strict: true},
 }
@@ -164,7 +171,8 @@ func (r Rule) Section() string {
 	return ""
 }
 
-// Strict says that only [ModeStrict] checks the rule.
+// Strict says that nothing of the rule is checked but in [ModeStrict]. Of some of
+// the others a part is: the comment of each rule has it marked.
 func (r Rule) Strict() bool { return r < numRules && ruleTable[r].strict }
 
 // Rules returns all rules.

@@ -229,4 +229,35 @@ func (s *sharedSpace) close() error { return mapped.Unmap(s.bytes) }
 
 func (s *sharedSpace) release() error { return errors.Join(mapped.Unmap(s.bytes), s.file.Close()) }
 
-func newShared(d *device, size uint64) (ownSpace, error) { return newSharedSpace(d, size) }
+// newShared makes a space of the size that was asked for, or, if that is 0, of the
+// largest default that the system grants: limits on address space and on the size of
+// files can be below it.
+func newShared(d *device, size uint64) (ownSpace, error) {
+	if size != 0 {
+		return newSharedSpace(d, size)
+	}
+	size = grantedBy(unix.RLIMIT_AS, 8, grantedBy(unix.RLIMIT_FSIZE, 1, defaultArena))
+	for {
+		s, err := newSharedSpace(d, size)
+		if err == nil {
+			return s, nil
+		}
+		if size /= 2; size < leastDefault || !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EFBIG) && !errors.Is(err, unix.EINVAL) {
+			return nil, err
+		}
+	}
+}
+
+// grantedBy halves a default size, leastDefault at least, until so many of it are
+// within a limit of the process. A file above its limit is a signal and not only an
+// error; and of address space others need some too, the arenas of peers first.
+func grantedBy(resource int, times, size uint64) uint64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(resource, &l) != nil {
+		return size
+	}
+	for size/2 >= leastDefault && size > uint64(l.Cur)/times {
+		size /= 2
+	}
+	return size
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // Transport is one rank's software fabric. It implements [transport.Transport],
-// and has what a fabric has beyond it.
+// and has what a fabric has beyond it. The zero Transport is closed.
 type Transport struct {
 	cfg    config
 	shared bool // between processes
@@ -36,8 +36,9 @@ type Transport struct {
 	devices deviceTable
 
 	// completions with a phase that was not waited for; strict mode only
-	openMu sync.Mutex
-	open   map[*Completion]struct{}
+	openMu  sync.Mutex
+	open    map[*Completion]struct{}
+	pending map[*op]struct{} // operations of such phases
 }
 
 var _ transport.Transport = (*Transport)(nil)
@@ -54,7 +55,7 @@ func newTransport(shared bool, opts []Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{cfg: cfg, shared: shared, lowestFree: 1, memories: map[*memory]struct{}{}, open: map[*Completion]struct{}{}}
+	t := &Transport{cfg: cfg, shared: shared, lowestFree: 1, memories: map[*memory]struct{}{}, open: map[*Completion]struct{}{}, pending: map[*op]struct{}{}}
 	t.diag.each = cfg.diagnose
 	t.table.Store(&[]*endpoint{})
 	t.engine.init(t)
@@ -68,6 +69,21 @@ func (t *Transport) Name() string { return "fabric" }
 func (t *Transport) Mode() Mode { return t.cfg.mode }
 
 func (t *Transport) strict() bool { return t.cfg.mode == ModeStrict }
+
+// endpoints is the table of what ids name.
+func (t *Transport) endpoints() []*endpoint {
+	if table := t.table.Load(); table != nil {
+		return *table
+	}
+	return nil // of the zero Transport
+}
+
+// isClosed says whether Close was called.
+func (t *Transport) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed || t.memories == nil
+}
 
 // Limits implements [transport.Transport].
 func (t *Transport) Limits() transport.Limits {
@@ -84,7 +100,7 @@ func (t *Transport) Limits() transport.Limits {
 // device returns this rank's own device, and makes it if it is the first to ask.
 // t.mu is held.
 func (t *Transport) device() (*device, error) {
-	if t.closed {
+	if t.closed || t.memories == nil {
 		return nil, fmt.Errorf("fabric: %w", transport.ErrClosed)
 	}
 	if t.own != nil {
@@ -159,14 +175,14 @@ func (t *Transport) giveBlock(i uint64, b block) {
 // the last Close and no call could return.
 func (t *Transport) Close() error {
 	t.mu.Lock()
-	first := !t.closed
+	first := !t.closed && t.memories != nil
 	t.closed = true
 	t.mu.Unlock()
 	var errs []error
 	if first {
 		t.dropCompletions()
 		t.engine.close()
-		for _, e := range *t.table.Load() {
+		for _, e := range t.endpoints() {
 			if e != nil {
 				errs = append(errs, e.Destroy())
 			}

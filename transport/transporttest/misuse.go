@@ -57,7 +57,7 @@ var ranged = []operation{
 // error, and nothing started.
 func checkMisuse(t *testing.T, open New) {
 	rng := random(t)
-	const room = transport.MaxPutBytes/transport.CounterAlign*transport.CounterAlign + 2*transport.CounterAlign
+	room := roomFor(t, open)
 	cfg := transport.EndpointConfig{Size: room, Counted: true}
 	g := openGroup(t, open, 2, cfg)
 	plain := openGroup(t, open, 2, transport.EndpointConfig{Size: 4096})
@@ -65,7 +65,7 @@ func checkMisuse(t *testing.T, open New) {
 	g.scramble(rng)
 	multi.scramble(rng)
 
-	const counter = uint64(1 << 20)
+	counter := room / 2 / transport.CounterAlign * transport.CounterAlign
 	for _, op := range ranged {
 		t.Run(op.name, func(t *testing.T) {
 			on := g
@@ -126,11 +126,12 @@ func checkMisuse(t *testing.T, open New) {
 			}
 			// The counter lies behind its data.
 			rest := make([]byte, transport.MaxPutBytes-units*transport.Granule)
-			if op.multicast {
-				require.NoError(t, tr.PutMultimem(c, transport.Handle{ID: id}, rest))
-			} else {
-				require.NoError(t, tr.Put(c, transport.Handle{ID: id}, rest))
-			}
+			require.NoError(t, inChunks(len(rest), room-transport.CounterAlign, func(n int) error {
+				if op.multicast {
+					return tr.PutMultimem(c, transport.Handle{ID: id}, rest[:n])
+				}
+				return tr.Put(c, transport.Handle{ID: id}, rest[:n])
+			}))
 			require.NoError(t, op.start(tr, c, transport.Handle{ID: id}, local, room-transport.CounterAlign))
 			finish(t, c)
 			for r := range on.want { // what it did is of no interest here
@@ -139,6 +140,30 @@ func checkMisuse(t *testing.T, open New) {
 		})
 	}
 	plain.check("uncounted endpoint")
+}
+
+// roomFor returns the size of an endpoint that a whole phase of puts goes into, or the
+// largest that there may be.
+func roomFor(t testing.TB, open New) uint64 {
+	lim := openAll(t, open, 1)[0].Limits()
+	room := uint64(transport.MaxPutBytes/transport.CounterAlign*transport.CounterAlign + 2*transport.CounterAlign)
+	room = (room + lim.BindAlign - 1) / lim.BindAlign * lim.BindAlign
+	if most := lim.MaxEndpointBytes; most != 0 && most < room {
+		room = most / lim.BindAlign * lim.BindAlign
+	}
+	return room
+}
+
+// inChunks does n bytes in operations of at most so many.
+func inChunks(n int, most uint64, do func(n int) error) error {
+	for n > 0 {
+		k := int(min(uint64(n), most))
+		if err := do(k); err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
 }
 
 // doneOf returns the completion of rank 0 in the group that tr belongs to.
@@ -185,14 +210,20 @@ func checkUnknownEndpoint(t *testing.T, open New) {
 
 // checkTransactions fills phases to the brim.
 func checkTransactions(t *testing.T, open New) {
-	const room = transport.MaxPutBytes/transport.CounterAlign*transport.CounterAlign + 2*transport.CounterAlign
+	room := roomFor(t, open)
 	g := openGroup(t, open, 2, transport.EndpointConfig{Size: room, Counted: true})
 	tr, c := g.ts[0], g.done[0]
 	h := transport.Handle{ID: g.peer[0][1].ID()}
 	big := make([]byte, room)
-	put := func(n int) error { return tr.Put(c, h, big[:n]) }
-	red := func(n int) error { return tr.Red(c, h, big[:n], transport.RedOr, kernels.TypeUint32) }
-	get := func(n int) error { return tr.Get(c, big[:n], h) }
+	put := func(n int) error {
+		return inChunks(n, room, func(n int) error { return tr.Put(c, h, big[:n]) })
+	}
+	red := func(n int) error {
+		return inChunks(n, room, func(n int) error { return tr.Red(c, h, big[:n], transport.RedOr, kernels.TypeUint32) })
+	}
+	get := func(n int) error {
+		return inChunks(n, room, func(n int) error { return tr.Get(c, big[:n], h) })
+	}
 	atom := func(int) error { return tr.Atom(c, big[:8], h, big[:8], transport.RedAdd, kernels.TypeUint64) }
 
 	type step struct {

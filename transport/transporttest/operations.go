@@ -104,9 +104,9 @@ func checkPutCounted(t *testing.T, open New) {
 			}
 		}
 	}
-	// Data right before and right after the 8 bytes of a counter do not overlap it.
+	// Data right before and right after a counter's line do not overlap it.
 	const counter = 16 << 10
-	for _, off := range []uint64{counter - 16, counter + 16} {
+	for _, off := range []uint64{counter - 16, counter + transport.CounterAlign} {
 		src := unaligned(16)
 		fill(rng, src)
 		g.phase(0, func(c transport.Completion) error {

@@ -8,13 +8,23 @@
 //		})
 //	}
 //
-// The transports are to be free of faults: every phase must end clean.
+// The transports are to be free of faults: every phase must end clean. An endpoint
+// must be allowed to have [EndpointBytes]; of larger ones, those checks that want them
+// make as much use as Limits.MaxEndpointBytes lets them. If ids are scarce, each rank
+// needs [IDs].
 package transporttest
 
 import (
 	"testing"
 
 	"github.com/weft-go/weft/transport"
+)
+
+const (
+	// EndpointBytes is the smallest Limits.MaxEndpointBytes that the suite is for.
+	EndpointBytes = 1 << 20
+	// IDs is how many endpoint ids one rank needs at a time.
+	IDs = 256
 )
 
 // New makes the transports of n ranks that are all in this process and can

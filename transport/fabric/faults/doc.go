@@ -121,8 +121,8 @@
 //
 //	{"link":"0>1","phase":17,"ops":["counted put"],"kind":"late","seed":"8717895732742165505"}
 //
-// The seed is the fault's own, from which its pieces follow. [ReadLog] reads such
-// lines, also those of several ranks one after the other, and a [Replay] of them
+// There is at least one operation. The seed is the fault's own, from which its
+// pieces follow. [ReadLog] reads such lines, also those of several ranks one after the other, and a [Replay] of them
 // injects these faults and no others, without a plan: a log can be cut down to
 // the lines that matter. A link that was dead is dead in a replay for the phases
 // that the log has.

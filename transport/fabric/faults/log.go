@@ -81,10 +81,13 @@ func (r Record) encode() ([]byte, error) {
 func (r *Record) decode(text []byte) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return err
+		return plain(err)
 	}
 	if l.Link == nil || l.Phase == nil || l.Ops == nil || l.Kind == nil || l.Seed == nil {
 		return errors.New("link, phase, ops, kind or seed is missing")
+	}
+	if len(l.Ops) == 0 {
+		return errors.New("ops is empty: a phase in which nothing is done has no faults")
 	}
 	link, ok := parseLink(*l.Link)
 	if !ok || !link.concrete() {
@@ -106,6 +109,25 @@ func (r *Record) decode(text []byte) error {
 		return fmt.Errorf("seed %q is not a number below 2⁶⁴", *l.Seed)
 	}
 	return nil
+}
+
+// plain says what is wrong with a line of JSON in the terms of the log, not of Go.
+func plain(err error) error {
+	var typ *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &typ):
+		return err
+	case typ.Field == "":
+		return fmt.Errorf("a line is an object, not a JSON %s", typ.Value)
+	}
+	want := "text"
+	switch typ.Field {
+	case "phase":
+		want = "a number below 2⁶⁴"
+	case "ops":
+		want = "a list of operations"
+	}
+	return fmt.Errorf("%s is %s, not a JSON %s", typ.Field, want, typ.Value)
 }
 
 func opNamed(name string) (transport.OpKind, error) {

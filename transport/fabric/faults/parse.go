@@ -21,6 +21,8 @@ func Parse(s string) (Plan, error) {
 		i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == name })
 		var why string
 		switch {
+		case text == "":
+			why = "nothing before or after a comma"
 		case i < 0:
 			why = "no such field; there are seed, rate, kinds, ops, links, from, to, burst, dead"
 		case seen[name]:

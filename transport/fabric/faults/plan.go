@@ -39,6 +39,9 @@ type PlanError struct {
 }
 
 func (e *PlanError) Error() string {
+	if e.Field == "" && e.Value == "" {
+		return "fault plan: " + e.Why
+	}
 	return fmt.Sprintf("fault plan: %s=%s: %s", e.Field, e.Value, e.Why)
 }
 

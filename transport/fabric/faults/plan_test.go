@@ -59,9 +59,9 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ text, field, why string }{
-		{",", "", "no such field"},
-		{"seed=1,", "", "no such field"},
-		{"seed=1,,rate=1", "", "no such field"},
+		{",", "", "nothing before or after a comma"},
+		{"seed=1,", "", "nothing before or after a comma"},
+		{"seed=1,,rate=1", "", "nothing before or after a comma"},
 		{" seed=1", " seed", "no such field"},
 		{"speed=1", "speed", "no such field"},
 		{"SEED=1", "SEED", "no such field"},
