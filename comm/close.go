@@ -20,7 +20,8 @@ const leaveTime = 2 * time.Second
 // [ErrPeerClosed]. If ranks made different calls and no call of this rank has said
 // so, as in those that don't wait for others, Close returns the [ErrMismatch], as far
 // as it is known by then. With a stopped process among
-// the ranks it takes two seconds. If a call of this rank does not
+// the ranks it takes two seconds; so it does on a fabric if a rank has yet to make a
+// call that this one has made. If a call of this rank does not
 // end, as its operator is a function that does not return, or that called Close, it
 // returns an [ErrConcurrent] after two seconds and frees nothing.
 //
@@ -66,6 +67,7 @@ func (c *Communicator) shut() error {
 	if c.failed.Load() {
 		calls-- // the last one: what others do in it can't succeed
 	}
+	kept := false
 	out := c.announceLeave(calls, cause)
 	c.endLeave()
 	wait := time.NewTimer(leaveTime)
@@ -73,6 +75,11 @@ func (c *Communicator) shut() error {
 	select {
 	case <-out:
 	case <-wait.C:
+		if cause == nil && c.world.keepsMemory() {
+			// Some rank has not come to a call that this one has ended. It may write here.
+			kept = true
+			break
+		}
 		c.silent = true
 		c.logger.Warn("closed while a rank does not answer", "cause", cause)
 	}
@@ -80,6 +87,11 @@ func (c *Communicator) shut() error {
 	var errs []error
 	if !c.told.Load() {
 		errs = append(errs, c.untold(cause))
+	}
+	if kept {
+		c.logger.Debug("closed; the memory goes with the job")
+		c.xchg.drop()
+		return errors.Join(errs...)
 	}
 	var given []error // what the transport says of what it is given back
 	for _, b := range c.liveBuffers() {

@@ -196,7 +196,8 @@ func (c *Communicator) exchangeExports(ctx context.Context, mine transport.Expor
 	out := make([]transport.Exported, len(all))
 	for p, m := range all {
 		if p == c.rank {
-			continue // the caller has, and closes, its own
+			out[p].Handle, out[p].Ref = mine.Handle, mine.Ref // its file the caller has, and closes
+			continue
 		}
 		out[p].Ref = m.Ref
 		for i, f := range m.Files {

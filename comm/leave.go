@@ -131,11 +131,23 @@ func (c *Communicator) leftTooEarly(rank int, call Call, seq uint64) *AbortError
 	return &AbortError{Origin: c.rank, Reason: ReasonClosed, Ranks: []int{rank}, Call: call.numbered(seq), Seq: seq}
 }
 
-// endLeave tells the ranks that wait for it that no call is running.
+// endLeave tells the ranks that wait for it that no call is running, and, where
+// their memory goes when they free it, that none of those is to come in which this
+// rank may still write there.
 func (c *Communicator) endLeave() {
 	c.leave.mu.Lock()
 	owed := c.leave.owed
 	c.leave.owed = nil
+	if c.world.keepsMemory() && c.stop.Err() == nil {
+		done := callState(c.state.Load()).seq()
+		later := func(r int) bool { return done < c.leave.after[r] }
+		for _, r := range owed {
+			if later(r) {
+				c.leave.owed = append(c.leave.owed, r)
+			}
+		}
+		owed = slices.DeleteFunc(owed, later)
+	}
 	c.leave.mu.Unlock()
 	for _, r := range owed {
 		_ = c.send(r, bootstrap.Message{Kind: msgLeft, Data: c.encodeCalls()})

@@ -78,6 +78,10 @@ func newWorld(ch bootstrap.Channel, inProcess bool, s settings) (*world, error) 
 	}, nil
 }
 
+// keepsMemory says that memory must be there as long as a peer may write to it:
+// where it is not mapped, peers have none of their own that would stay.
+func (w *world) keepsMemory() bool { return w.transport.Limits().LateWrites }
+
 // tidied takes what a transport says of a communicator that ended in the middle
 // of a call.
 func (w *world) tidied(err error) {
@@ -251,13 +255,19 @@ func (w *world) close(ctx context.Context) error {
 	w.closing = true
 	w.mu.Unlock()
 	var err error
+	if w.keepsMemory() { // until all have left
+		err = w.ch.Close(ctx)
+	}
 	if !w.stuck.Load() {
-		if err = w.transport.Close(); w.failed.Load() {
-			w.tidied(err)
-			err = nil
+		if terr := w.transport.Close(); w.failed.Load() {
+			w.tidied(terr)
+		} else {
+			err = errors.Join(err, terr)
 		}
 	}
-	err = errors.Join(err, w.ch.Close(ctx))
+	if !w.keepsMemory() {
+		err = errors.Join(err, w.ch.Close(ctx))
+	}
 	if w.faultLog != nil {
 		err = errors.Join(err, w.faultLog.Close())
 	}
