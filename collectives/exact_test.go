@@ -204,6 +204,8 @@ func testSeed(t *testing.T) uint64 {
 	return seed
 }
 
+// TestExactLocal has all counts for 1 to 5 ranks, and a part of them for more;
+// with WEFT_TEST_LONG=1 all as well.
 func TestExactLocal(t *testing.T) {
 	seed := testSeed(t)
 	for n := 1; n <= 9; n++ {
@@ -211,7 +213,8 @@ func TestExactLocal(t *testing.T) {
 			break // ten times slower, and the protocol is the same
 		}
 		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {
-			runRanks(t, n, func(c *comm.Communicator) error { return exactAll(c, seed, raceEnabled || testing.Short()) })
+			quick := raceEnabled || testing.Short() || n > 5 && !testLong
+			runRanks(t, n, func(c *comm.Communicator) error { return exactAll(c, seed, quick) })
 		})
 	}
 }
