@@ -17,7 +17,8 @@
 //
 // # Forms
 //
-// Every operation comes in these forms, which give the same bits:
+// Every collective comes in these forms, which give the same bits; sends and receives
+// have no persistent one:
 //
 //   - AllReduce blocks until it is done.
 //   - StartAllReduce returns a [Request] at once. Calls that were started on one
