@@ -26,6 +26,6 @@
 // A [Sender] says what phase to start next, and is told how phases ended. A
 // [Receiver] says which words to look at, and is told what they hold. A [Word] is a
 // word that only grows (credits, barriers), [Zones] are landing zones of pulls, [Releases] the releases
-// of a source,
+// of a source, [Board] and [Reader] are the two ends of what is posted in multicast memory,
 // [Registrar] and [Verdict] are what ranks agree on. Each belongs to one goroutine.
 package lane

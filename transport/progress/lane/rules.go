@@ -47,6 +47,22 @@ const (
 	retireZones
 	// releaseAll: a source changes when all its readers have released it.
 	releaseAll
+	// boardQuarantine: a cell of a board with a reported put carries no other posting,
+	boardQuarantine
+	// boardLeft: nor one whose put was left under way.
+	boardLeft
+	// boardFresh: what takes a dirty one's place was never used.
+	boardFresh
+	// boardClean: a posting is told of when its puts are clean.
+	boardClean
+	// boardSource: and its source changes when those that were given up have ended.
+	boardSource
+	// boardTold: a posting is read where its owner said that it is.
+	boardTold
+	// boardNumber: one that went another way is the one of the number that was told.
+	boardNumber
+	// boardLow: an owner tells that new memory is needed.
+	boardLow
 	// firstWins: the first failure that was registered is everybody's.
 	firstWins
 	// voteFirst: with commit, nobody returns before all have voted.
@@ -59,7 +75,10 @@ var ruleNames = map[rule]string{
 	freshOffsets: "freshOffsets", finishFirst: "finishFirst", holdSource: "holdSource",
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
 	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
-	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",
+	releaseAll:      "releaseAll",
+	boardQuarantine: "boardQuarantine", boardLeft: "boardLeft",
+	boardFresh: "boardFresh", boardClean: "boardClean", boardSource: "boardSource", boardTold: "boardTold",
+	boardNumber: "boardNumber", boardLow: "boardLow", firstWins: "firstWins", voteFirst: "voteFirst",
 }
 
 func (r rule) String() string { return ruleNames[r] }
