@@ -85,8 +85,18 @@ var mutations = []struct {
 		}
 		r := &x.Srcs[rng.IntN(len(x.Srcs))]
 		before := r.Buf
-		r.Buf = Buffer(rng.IntN(5) + 1)
+		r.Buf = Buffer(rng.IntN(6) + 1)
 		return r.Buf != before && r.Len() > 0
+	}},
+	{"owner", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		r := &x.Dst
+		if x.Kind == Copy {
+			r = &x.Srcs[0]
+		}
+		before := r.Peer
+		r.Peer = rng.IntN(s.Shape.Ranks)
+		return r.Buf == Board && r.Peer != before
 	}},
 	{"order", func(s *Schedule, i int, rng *rand.Rand) bool {
 		x := &s.Steps[i]
@@ -176,7 +186,7 @@ func TestRandomMutations(t *testing.T) {
 	// What remains is order within a rank that does not matter, such as that of two
 	// puts to different peers, doing twice what can be done twice, and putting from
 	// Recv what was copied there from Send.
-	for _, name := range []string{"peer", "length", "move source", "move destination", "order", "complete"} {
+	for _, name := range []string{"peer", "length", "move source", "move destination", "owner", "order", "complete"} {
 		require.Zero(t, tallies[name].survived, name)
 	}
 	require.Less(t, survived, tried/4)

@@ -55,8 +55,7 @@ type Engine struct {
 	seq, signature uint32
 
 	mail  *Mail // nil if the layout has no mail lanes
-	multi multi
-	zones zones
+	group group // multicast memory
 
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
@@ -112,6 +111,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
 	}
 	e.words = make([]word, 0, 4)
+	e.group.init(l.Ranks)
 	if l.MailCells > 0 {
 		if e.mail, err = newMail(e); err != nil {
 			return nil, errors.Join(err, e.Close())
@@ -203,7 +203,8 @@ func (e *Engine) Close() error {
 			errs = append(errs, p.Destroy())
 		}
 	}
-	errs = append(errs, e.multi.close())
+	e.group.answering.Wait()
+	errs = append(errs, e.group.multi.close())
 	if e.own != nil {
 		errs = append(errs, e.own.Destroy())
 	}
@@ -241,6 +242,7 @@ func (e *Engine) Ranks() int { return e.layout.Ranks }
 func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, signature uint32) {
 	e.wait.ctx, e.wait.timeout, e.wait.deadline = ctx, timeout, time.Time{}
 	e.seq, e.signature = uint32(seq), signature
+	e.group.open = false
 	for i := range e.out {
 		e.out[i].part, e.out[i].salt = 0, 0
 		e.in[i].part, e.in[i].salt = 0, 0
@@ -254,18 +256,25 @@ func (e *Engine) Salt(peer int, out, in uint32) {
 }
 
 // Send sends data, at most MessageBytes, to a peer as its next message. It
-// waits for a free cell, and has read data when it returns.
+// waits for a free cell, and has read data when it returns. What this rank posted
+// before is there when the message is, see [Engine.PutMulti].
 func (e *Engine) Send(peer int, data []byte) error {
 	if err := e.check(peer, len(data)); err != nil {
 		return err
+	}
+	if e.group.open {
+		if err := e.Settle(); err != nil {
+			return err
+		}
 	}
 	lane := &e.out[peer]
 	step, err := e.begin(lane, messageBytes(len(data)))
 	if err != nil {
 		return err
 	}
-	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: lane.part}
+	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: partOf(lane.part)}
 	tag.put(e.stage)
+	putNotice(e.stage, e.group.notice)
 	lane.part++
 	return e.send(&lane.outEnd, step, tagBytes, data)
 }
@@ -313,7 +322,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	}
 	in := &e.in[peer]
 	length := messageBytes(n)
-	in.want = Tag{Seq: e.seq, Signature: e.signature ^ in.salt, Bytes: uint32(n), Part: in.part}
+	in.want = Tag{Seq: e.seq, Signature: e.signature ^ in.salt, Bytes: uint32(n), Part: partOf(in.part)}
 	at, by := in.Primary(), lane.Counted
 	counter, target := e.lanes.counter(peer, at), in.Base()+length
 	var got uint64
@@ -338,6 +347,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
+	e.group.told[peer].Told(getNotice(msg))
 	switch by {
 	case lane.Counted:
 		if _, err := in.Counted(got, length); err != nil {
@@ -437,5 +447,6 @@ func (e *Engine) Stats() []PeerStats {
 	for i := range e.out {
 		all[i].Replaced += uint64(e.out[i].Replaced())
 	}
+	all[e.rank].Replaced += e.group.replaced + uint64(e.group.board.Replaced())
 	return all
 }

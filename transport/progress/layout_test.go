@@ -122,8 +122,8 @@ func TestLayoutRanges(t *testing.T) {
 
 func TestTag(t *testing.T) {
 	b := make([]byte, tagBytes)
-	want := Tag{Seq: 0x01020304, Signature: 0x05060708, Bytes: 0x090a0b0c, Part: 0x0d0e0f10}
+	want := Tag{Seq: 0x01020304, Signature: 0x05060708, Bytes: 0x090a0b0c, Part: 0x0d0e}
 	want.put(b)
 	require.Equal(t, want, getTag(b))
-	require.Equal(t, []byte{4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9, 16, 15, 14, 13}, b)
+	require.Equal(t, []byte{4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9, 14, 13, 0, 0}, b)
 }

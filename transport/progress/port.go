@@ -75,8 +75,7 @@ type abandoned struct {
 	phase transport.Completion
 	out   *outEnd // whose message it reads; nil: none
 	step  lane.Step
-	// holds: it reads memory of a call that is not a lane's message.
-	holds bool
+	board *lane.Board // on which it posts; nil: none
 }
 
 // outEnd is the sending end of a lane to a peer.
@@ -393,59 +392,6 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 	return nil
 }
 
-// repeat does one phase that may be repeated until it is clean. start starts its
-// operations, each time from the start; holds says that they read or write memory of
-// the caller's, so that they must have ended when repeat returns.
-func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds bool, start func() error, reported func()) error {
-	var begin time.Time
-	for attempts := 1; ; attempts++ {
-		if err := start(); err != nil {
-			return err
-		}
-		report, err := p.end(peer)
-		if err == errPhase {
-			report.Status = transport.StatusFailed
-			err = p.abandon(abandoned{holds: holds})
-		}
-		if err != nil {
-			return err
-		}
-		if report.Clean() {
-			break
-		}
-		if attempts == 1 {
-			begin = time.Now()
-		}
-		p.stats[peer].Reports++
-		if reported != nil {
-			reported()
-		}
-		if err := p.again(op, peer, at, 0, attempts, report); err != nil {
-			return err
-		}
-		p.collect()
-	}
-	for p.held() {
-		if err := p.pause(0, peer); err != nil {
-			return err
-		}
-		p.collect()
-	}
-	if !begin.IsZero() {
-		p.stats[peer].Lost += time.Since(begin)
-	}
-	return nil
-}
-
-func (p *port) held() bool {
-	for i := range p.abandoned {
-		if p.abandoned[i].holds {
-			return true
-		}
-	}
-	return false
-}
-
 // end ends the current phase and reads its report. With errPhase it has not ended
 // in time. After any other error it may still be under way as well, and the port is
 // of no more use.
@@ -456,27 +402,34 @@ func (p *port) end(peer int) (transport.Report, error) {
 	if err := p.phase.Arrive(); err != nil {
 		return transport.Report{}, err
 	}
-	if err := p.wait.done(p.phase, peer, p.retry.PhaseTimeout); err != nil {
+	return p.ended(p.phase, peer)
+}
+
+// ended waits for the end of a phase, as end does.
+func (p *port) ended(c transport.Completion, peer int) (transport.Report, error) {
+	if err := p.wait.done(c, peer, p.retry.PhaseTimeout); err != nil {
 		return transport.Report{}, err
 	}
-	return p.phase.Report()
+	return c.Report()
 }
 
 // abandon gives the current phase up.
-func (p *port) abandon(a abandoned) error {
+func (p *port) abandon(a abandoned) (err error) {
 	a.phase = p.phase
 	p.abandoned = append(p.abandoned, a)
 	p.stage, p.word = append([]byte(nil), p.stage...), make([]byte, transport.Granule)
+	p.phase, err = p.completion()
+	return err
+}
+
+// completion returns one without a phase.
+func (p *port) completion() (transport.Completion, error) {
 	if n := len(p.idle); n > 0 {
-		p.phase, p.idle = p.idle[n-1], p.idle[:n-1]
-		return nil
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return c, nil
 	}
-	c, err := p.t.NewCompletion(1)
-	if err != nil {
-		return err
-	}
-	p.phase = c
-	return nil
+	return p.t.NewCompletion(1)
 }
 
 // collect takes the abandoned phases that have ended since.
@@ -495,6 +448,9 @@ func (p *port) collect() {
 		}
 		if a.out != nil {
 			a.out.Ended(a.step)
+		}
+		if a.board != nil {
+			a.board.Ended()
 		}
 	}
 	clear(p.abandoned[len(rest):])
