@@ -483,7 +483,12 @@ func (p *port) pause(attempts, peer int) error {
 		return nil
 	}
 	for i := 0; time.Since(now) < d; i++ {
-		p.wait.yield(i)
+		// To give the processor away takes longer than most of these.
+		if polls, pauses := p.wait.spins(); polls == spinPolls {
+			spinPause(pauses)
+		} else {
+			p.wait.yield(i)
+		}
 	}
 	return nil
 }
