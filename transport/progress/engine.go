@@ -71,6 +71,7 @@ type outLane struct {
 // inLane is the receiving end of the lane from one peer.
 type inLane struct {
 	*lane.Receiver
+	places places
 	credit lane.Word // at the peer: epochs released
 	freed  uint64    // its last value
 	part   uint32
@@ -108,7 +109,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e.arrived = make([]arrivals, l.Ranks)
 	for i := range e.out {
 		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
-		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
+		e.in[i].Receiver, e.in[i].places = lane.NewReceiver(e.lanes.shape()), newPlaces(&e.lanes)
 	}
 	e.words = make([]word, 0, 4)
 	e.group.init(l.Ranks)
@@ -123,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 
 // newOut returns the sending end of a lane to a peer.
 func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
-	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), credits: &a.credits}
+	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), credits: &a.credits, places: newPlaces(l)}
 	if p := e.peers[peer]; p != nil {
 		o.at = p.ID()
 	}
@@ -341,8 +342,16 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	msg := other
 	if by != lane.None {
 		e.t.Fence(transport.FenceAcquire)
-		slot := e.lanes.slot(peer, at)
-		msg = e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
+		p := in.places.of(in.Next())
+		if at != in.Primary() {
+			var ok bool
+			// By the length that was sent: another is a mismatch, and its tag says so.
+			if p, ok = in.places.next(in.Next(), got&lane.MaxLength); !ok {
+				return nil, fmt.Errorf("progress: a message from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)
+			}
+		}
+		slot := e.lanes.slot(peer, p)
+		msg = e.mem.Bytes()[slot : slot+p.room]
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
@@ -355,6 +364,9 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		}
 	case lane.Header:
 		e.stats[peer].ByHeader++
+	}
+	if at != lane.NoCell {
+		in.places.take(in.Next(), length, at != in.Primary())
 	}
 	in.Take(at, by, length)
 	in.part++
@@ -390,7 +402,7 @@ func (e *Engine) find(peer int, counter, target uint64) (got uint64, at int, by 
 		switch {
 		case err != nil || which == 0:
 			return got, in.Primary(), lane.Counted, nil, err
-		case which <= headers:
+		case which <= headers: // got is the header
 			return got, in.Header(which - 1), lane.Header, nil, nil
 		}
 	}
@@ -409,7 +421,7 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.Primary()):])
+	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.places.of(in.Next())):])
 	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}

@@ -290,7 +290,7 @@ func TestCounterBeyondTarget(t *testing.T) {
 	c, err := es[0].t.NewCompletion(1)
 	require.NoError(t, err)
 	l := es[0].lanes
-	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, 0) + 512}
+	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, place{}) + 512}
 	require.NoError(t, es[0].t.PutCounted(c, at, make([]byte, 16), l.counter(0, 0)))
 	_, err = es[1].Recv(0, 16)
 	require.ErrorContains(t, err, "48 bytes counted")
@@ -492,7 +492,7 @@ func TestFailedReport(t *testing.T) {
 	var got *transport.FabricError
 	require.ErrorAs(t, es[0].Send(1, []byte("x")), &got)
 	require.Equal(t, &transport.FabricError{Op: transport.OpPutCounted, Rank: 0, Peer: 1, Endpoint: es[0].peers[1].ID(),
-		Offset: l.slot(0, 0), Epoch: 0, Attempts: 1, Status: status}, got)
+		Offset: l.slot(0, place{}), Epoch: 0, Attempts: 1, Status: status}, got)
 	require.NotEmpty(t, got.Error())
 
 	require.NoError(t, es[1].Send(0, nil))

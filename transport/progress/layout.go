@@ -23,8 +23,9 @@ type Layout struct {
 	MailCells     int // of a mail lane; 0 if there are none
 	MailSlotBytes int // as SlotBytes, tag and header included
 
-	// Spares are the cells of each lane beyond those; 0 for what suits the transport.
-	Spares int
+	// Spares are the cells of each lane beyond those, SpareSlots the slots that they
+	// share; 0 for what suits the transport. See places.
+	Spares, SpareSlots int
 }
 
 const (
@@ -45,21 +46,25 @@ const (
 	segmentBudget = 1 << 20
 	mailBudget    = 256 << 10
 
-	// On a transport that may fail each lane has as many spares as there is room for
-	// in reserveBudget: each takes the place of one cell for ever.
+	// On a transport that may fail each lane has as many spares, and slots for them, as
+	// there is room for in reserveBudget: a quarter for the spares' words. Each takes
+	// the place of one cell for ever.
 	reserveBudget = 16<<20 + 48<<20*(math.MaxInt>>62) // less where addresses have 32 bits
 	minSpares     = 16
-	maxSpares     = 4 << 10
+	maxSpares     = 32 << 10
 )
 
 // on completes a layout for a transport.
 func (l Layout) on(limits transport.Limits) Layout {
 	switch {
 	case !limits.LateWrites:
-		l.Spares = 0
+		l.Spares, l.SpareSlots = 0, 0
 	case l.Spares == 0:
 		const words = 2 * (transport.CounterAlign + transport.Granule)
-		l.Spares = min(maxSpares, max(minSpares, reserveBudget/(l.Ranks*(l.SlotBytes+l.MailSlotBytes+words))))
+		l.SpareSlots = min(maxSpares, max(minSpares, reserveBudget*3/4/(l.Ranks*(l.SlotBytes+l.MailSlotBytes))))
+		l.Spares = min(maxSpares, max(l.SpareSlots, reserveBudget/4/(l.Ranks*words)))
+	case l.SpareSlots == 0:
+		l.SpareSlots = l.Spares
 	}
 	return l
 }
@@ -89,7 +94,7 @@ func (l Layout) Validate() error {
 		return cells >= 2 && cells <= maxCells && slot > 0 && slot%transport.CounterAlign == 0 && slot <= transport.MaxPutBytes
 	}
 	noMail := l.MailCells == 0 && l.MailSlotBytes == 0
-	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
+	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || l.SpareSlots < 0 || l.SpareSlots > l.Spares || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
 		return fmt.Errorf("progress: layout %+v: 1 to %d ranks, 2 to %d cells, slots in multiples of %d bytes up to %d: %w",
 			l, maxRanks, maxCells, transport.CounterAlign, transport.MaxPutBytes, transport.ErrBounds)
 	}
@@ -108,13 +113,13 @@ func (l Layout) Bytes() uint64 {
 }
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
-func (l Layout) lanes() lanes { return newLanes(0, l.Cells, l.Spares, l.SlotBytes) }
+func (l Layout) lanes() lanes { return newLanes(0, l.Cells, l.Spares, l.SpareSlots, l.SlotBytes) }
 
 func (l Layout) mail() lanes {
 	if l.MailCells == 0 {
 		return lanes{}
 	}
-	return newLanes(uint64(l.Ranks)*l.lanes().bytes, l.MailCells, l.Spares, l.MailSlotBytes)
+	return newLanes(uint64(l.Ranks)*l.lanes().bytes, l.MailCells, l.Spares, l.SpareSlots, l.MailSlotBytes)
 }
 
 // lanes is where one lane with each peer lies in an endpoint, from base on. The
@@ -127,7 +132,7 @@ type lanes struct {
 	headers, slots uint64 // where they begin in a lane
 }
 
-func newLanes(base uint64, primaries, spares, slotBytes int) lanes {
+func newLanes(base uint64, primaries, spares, spareSlots, slotBytes int) lanes {
 	l := lanes{base: base, primaries: primaries, cells: primaries + spares, slotBytes: slotBytes}
 	l.headers = uint64(l.cells+1) * transport.CounterAlign
 	l.slots = l.headers
@@ -135,7 +140,7 @@ func newLanes(base uint64, primaries, spares, slotBytes int) lanes {
 		n := uint64(l.cells) * transport.Granule
 		l.slots += (n + transport.CounterAlign - 1) / transport.CounterAlign * transport.CounterAlign
 	}
-	l.bytes = l.slots + uint64(l.cells)*uint64(slotBytes)
+	l.bytes = l.slots + uint64(primaries+spareSlots)*uint64(slotBytes)
 	return l
 }
 
@@ -156,6 +161,7 @@ func (l *lanes) header(from, cell int) uint64 {
 	return l.base + uint64(from)*l.bytes + l.headers + uint64(cell)*transport.Granule
 }
 
-func (l *lanes) slot(from, cell int) uint64 {
-	return l.base + uint64(from)*l.bytes + l.slots + uint64(cell)*uint64(l.slotBytes)
+// slot is the offset of a place in the lane's slots.
+func (l *lanes) slot(from int, p place) uint64 {
+	return l.base + uint64(from)*l.bytes + l.slots + p.at
 }

@@ -69,7 +69,7 @@ func TestLayoutOn(t *testing.T) {
 		require.NoError(t, failing.Validate())
 		require.GreaterOrEqual(t, failing.Spares, minSpares)
 		if failing.Spares > minSpares {
-			require.LessOrEqual(t, failing.Bytes()-l.Bytes(), uint64(reserveBudget+n*2*17*transport.CounterAlign))
+			require.LessOrEqual(t, failing.Bytes()-l.Bytes(), uint64(reserveBudget+n*2*300*transport.CounterAlign))
 		}
 		l.Spares = 3
 		require.Equal(t, 3, l.on(transport.Limits{LateWrites: true}).Spares)
@@ -85,7 +85,7 @@ func TestLayoutRanges(t *testing.T) {
 		for cells := 2; cells <= 5; cells++ {
 			for _, slot := range []int{256, 512, 1280} {
 				for _, mail := range []struct{ cells, slot, spares int }{{0, 0, 0}, {2, 256, 0}, {cells + 1, 768, 0}, {2, 256, 1}, {0, 0, 14}} {
-					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot, Spares: mail.spares}
+					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot, Spares: mail.spares, SpareSlots: (mail.spares + 1) / 2}
 					used := make([]bool, l.Bytes())
 					take := func(at uint64, n int, align uint64) {
 						require.Zero(t, at%align)
@@ -107,7 +107,9 @@ func TestLayoutRanges(t *testing.T) {
 							}
 							for c := range lanes.cells {
 								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)
-								take(lanes.slot(r, c), lanes.slotBytes, transport.Granule)
+							}
+							for s := 0; lanes.cells > 0 && s < lanes.primaries+l.SpareSlots; s++ {
+								take(lanes.slot(r, place{at: uint64(s * lanes.slotBytes)}), lanes.slotBytes, transport.Granule)
 							}
 						}
 					}

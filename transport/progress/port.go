@@ -85,6 +85,7 @@ type outEnd struct {
 	lanes  *lanes
 	at     transport.EndpointID // the peer's
 	credit uint64               // offset of the credit word
+	places places
 	// credits are those that came by detour.
 	credits *atomic.Uint64
 }
@@ -115,16 +116,37 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 		}
 		return step, nil
 	}
+	if p.faulty {
+		if o.places.of(o.Next()).room < length {
+			o.Retire() // it got what was left of a slot
+		}
+		if cell, moves := o.Moves(); moves {
+			if _, ok := o.places.next(o.Next(), length); !ok || cell == lane.NoCell {
+				return p.exhausted(o)
+			}
+		}
+	}
+	moved := o.Replaced()
 	step, err := o.Begin(length)
 	switch {
-	case err == lane.ErrExhausted && p.detour != nil:
-		return o.BeginElsewhere(), nil
+	case err == nil && step.Do == lane.Start:
+		o.places.take(step.Epoch, length, o.Replaced() != moved)
+	case err == lane.ErrExhausted:
+		return p.exhausted(o)
 	case err != nil:
 		return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
 	case step.Do == lane.WaitOwn:
 		return step, fmt.Errorf("progress: a message to rank %d while another is under way: %w", o.peer, transport.ErrPhase)
 	}
 	return step, nil
+}
+
+// exhausted begins a message for which there is no cell any more.
+func (p *port) exhausted(o *outEnd) (lane.Step, error) {
+	if p.detour == nil {
+		return lane.Step{}, fmt.Errorf("progress: lane to rank %d: %w", o.peer, lane.ErrExhausted)
+	}
+	return o.BeginElsewhere(), nil
 }
 
 // send brings a message that has begun with a step to its receiver: the first
@@ -134,7 +156,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
 	if !p.faulty {
-		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.of(step.Epoch))}
 		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
 			return err
 		}
@@ -279,7 +301,7 @@ func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
 	if step.Path == lane.Header {
 		return transport.Handle{ID: o.at, Offset: o.lanes.header(p.rank, step.Cell)}
 	}
-	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.of(step.Epoch))}
 }
 
 // look has the sender see its credit word.

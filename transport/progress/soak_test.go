@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 								sum.add(s)
 							}
 						}
-						if rate > 0.001 {
+						if rate == 0.1 { // at less there may be none
 							require.NotZero(t, sum.Reports)
 							require.NotZero(t, sum.Lost)
 						}
