@@ -391,17 +391,17 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestNotice: what a tag takes along is no part of the tag.
-func TestNotice(t *testing.T) {
+// TestBulletin: what a tag takes along is no part of the tag.
+func TestBulletin(t *testing.T) {
 	for low := range 2 {
 		for a := range 256 {
 			tag := Tag{Seq: 1, Signature: 2, Bytes: 3, Part: partOf(1<<15 | 12345)}
-			n := lane.Notice{Places: [lane.Slots]lane.Place{lane.Place(a), lane.Place(255 - a)}, Low: low == 1}
+			n := lane.Bulletin{Places: [lane.Slots]lane.Place{lane.Place(a), lane.Place(255 - a)}, Low: low == 1}
 			b := make([]byte, tagBytes)
 			tag.put(b)
-			putNotice(b, n)
+			putBulletin(b, n)
 			require.Equal(t, tag, getTag(b))
-			require.Equal(t, n, getNotice(b))
+			require.Equal(t, n, getBulletin(b))
 		}
 	}
 }

@@ -107,8 +107,8 @@ func (e *Engine) Settle() error {
 		e.collect()
 	}
 	if posted {
-		g.notice, _ = g.board.Notice() // nothing is under way
-		g.told[e.rank].Told(g.notice)
+		g.bulletin, _ = g.board.Bulletin() // nothing is under way
+		g.told[e.rank].Told(g.bulletin)
 	}
 	if g.open {
 		e.t.Fence(transport.FenceRelease) // what we contribute was written by pointer
