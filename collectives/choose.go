@@ -11,7 +11,8 @@ import (
 )
 
 // A chooser says which algorithm does a collective: the one that the cost model
-// takes for the fastest of those allowed, see [plan.Spec.Options]. All communicators of a job share it.
+// takes for the fastest of those allowed, see [plan.Spec.Options]. All communicators of a job that have
+// the same multicast memory share it.
 type chooser struct {
 	spec      plan.Spec
 	model     *plan.Model

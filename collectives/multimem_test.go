@@ -59,9 +59,9 @@ func TestMultimemChosen(t *testing.T) {
 func TestMultimemFaults(t *testing.T) {
 	seed := testSeed(t)
 	for faults, want := range map[string]func(s progress.PeerStats) bool{
-		"rate=0.05":              func(s progress.PeerStats) bool { return s.Reports > 0 && s.Retries > 0 && s.Lost > 0 },
-		"rate=0.3,kinds=late":    func(s progress.PeerStats) bool { return s.Reports > 0 && s.Retries > 0 && s.Replaced > 0 },
-		"dead=*>m@40":            func(s progress.PeerStats) bool { return s.Reroutes > 0 },
+		"rate=0.05":             func(s progress.PeerStats) bool { return s.Reports > 0 && s.Retries > 0 && s.Lost > 0 },
+		"rate=0.3,kinds=late":   func(s progress.PeerStats) bool { return s.Reports > 0 && s.Retries > 0 && s.Replaced > 0 },
+		"dead=*>m@40":           func(s progress.PeerStats) bool { return s.Reroutes > 0 },
 		"rate=0.02,dead=*>*@60": func(s progress.PeerStats) bool { return s.Reroutes > 0 },
 	} {
 		t.Run(faults, func(t *testing.T) {

@@ -231,6 +231,61 @@ func TestEveryReduction(t *testing.T) {
 	t.Logf("%d reductions were refused", tried)
 }
 
+// TestEveryPosting breaks each step on a board in each way that counts: left out, of
+// another rank, in the other cell, overwritten while it is under way, read before the
+// last message came. All are refused.
+func TestEveryPosting(t *testing.T) {
+	tried := map[Kind]int{}
+	for _, c := range []Collective{AllReduce, Broadcast} {
+		for n := 2; n <= 5; n++ {
+			s := Shape{Collective: c, Ranks: n, Count: 90, ElemBytes: 4, MessageBytes: 32, Cells: 2}
+			good := all(t, "multimem", s)
+			cell := good[0].CellElems
+			refused := func(r, i int, what string, spoil func(x *Schedule)) {
+				t.Helper()
+				broken := clone(good)
+				spoil(broken[r])
+				require.ErrorAs(t, Verify(broken), new(*VerifyError), "%v: rank %d: %v: %s", s, r, good[r].Steps[i], what)
+				tried[good[r].Steps[i].Kind]++
+			}
+			for r, x := range good {
+				for i, step := range x.Steps {
+					board := func(x *Schedule) *Range { return &x.Steps[i].Dst }
+					if step.Kind == Copy {
+						board = func(x *Schedule) *Range { return &x.Steps[i].Srcs[0] }
+					}
+					if board(x).Buf != Board {
+						continue
+					}
+					refused(r, i, "left out", func(x *Schedule) { x.Steps = slices.Delete(x.Steps, i, i+1) })
+					refused(r, i, "another rank", func(x *Schedule) { board(x).Peer = (board(x).Peer + 1) % n })
+					refused(r, i, "the other cell", func(x *Schedule) {
+						b := board(x)
+						d := cell
+						if b.From >= cell {
+							d = -cell
+						}
+						b.From, b.To = b.From+d, b.To+d
+					})
+					if owner := board(x).Peer; step.Kind == Copy && owner != r {
+						told := slices.IndexFunc(x.Steps, func(w Step) bool {
+							return w.Kind == Wait && w.Stage == step.Stage && w.Segment == step.Segment && w.Peer == owner
+						})
+						refused(r, i, "read too early", func(x *Schedule) { x.Steps = slices.Insert(x.Steps, told, step) })
+					}
+					if step.Kind == PutMulti && step.Srcs[0].Buf == Scratch {
+						refused(r, i, "overwritten", func(x *Schedule) {
+							over := Step{Kind: Copy, Dst: step.Srcs[0], Srcs: []Range{{Buf: Send, To: step.Srcs[0].Len()}}}
+							x.Steps = slices.Insert(x.Steps, i+1, over)
+						})
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%v were refused", tried)
+}
+
 // TestConcrete executes schedules with numbers in random interleavings, some
 // ranks in place and others not.
 func TestConcrete(t *testing.T) {

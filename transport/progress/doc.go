@@ -41,7 +41,7 @@
 // # Tags
 //
 // A message starts with a [Tag] of 16 bytes that says which call it belongs to, and
-// takes along the notice of where its sender's postings are.
+// takes along the bulletin of where its sender's postings are.
 // A tag that is not the expected one is a mismatch between the calls of two
 // ranks: [MismatchError]. So is a message of another length; one that is shorter
 // than expected is noticed when the wait for the rest has lasted [StallAfter].

@@ -275,7 +275,7 @@ func (e *Engine) Send(peer int, data []byte) error {
 	}
 	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: partOf(lane.part)}
 	tag.put(e.stage)
-	putNotice(e.stage, e.group.notice)
+	putBulletin(e.stage, e.group.bulletin)
 	lane.part++
 	return e.send(&lane.outEnd, step, tagBytes, data)
 }
@@ -356,7 +356,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
-	e.group.told[peer].Told(getNotice(msg))
+	e.group.told[peer].Told(getBulletin(msg))
 	switch by {
 	case lane.Counted:
 		if _, err := in.Counted(got, length); err != nil {

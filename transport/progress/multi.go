@@ -31,12 +31,12 @@ type group struct {
 	open bool // this call uses it
 	most int  // cells of a board, at most
 
-	board   *lane.Board // this rank's
-	posts   [lane.Slots]posting
-	notice  lane.Notice   // that messages take along
-	told    []lane.Reader // by rank, this one's own too: what messages said
-	flights [maxFlights]flight
-	started uint64 // phases so far
+	board    *lane.Board // this rank's
+	posts    [lane.Slots]posting
+	bulletin lane.Bulletin // that messages take along
+	told     []lane.Reader // by rank, this one's own too: what messages said
+	flights  [maxFlights]flight
+	started  uint64 // phases so far
 
 	replaced uint64 // cells, of memory that is gone
 
@@ -54,7 +54,7 @@ type group struct {
 func (g *group) init(ranks int) {
 	g.most = lane.MaxBoardCells
 	g.board = lane.NewBoard(lane.Slots, 0)
-	g.notice = lane.FirstNotice()
+	g.bulletin = lane.FirstBulletin()
 	g.told = slices.Repeat([]lane.Reader{lane.NewReader()}, ranks)
 	g.boxes, g.answers = make([]boxes, ranks), make([]answer, ranks)
 }
@@ -123,9 +123,9 @@ func (e *Engine) OpenMulti(ctx context.Context, bytes, cellBytes uint64) error {
 	g.replaced += uint64(g.board.Replaced())
 	g.board.Renew(cells, reserve)
 	for i := range g.told {
-		g.told[i].Told(lane.FirstNotice())
+		g.told[i].Told(lane.FirstBulletin())
 	}
-	g.notice = lane.FirstNotice()
+	g.bulletin = lane.FirstBulletin()
 	// All ranks have joined the new one, so none is in a call that uses the old one.
 	return old.close()
 }

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/progress/lane"
@@ -90,9 +91,11 @@ func (e *Engine) Settle() error {
 			continue
 		}
 		if p.cell == lane.NoCell || p.lost {
+			begin := time.Now()
 			if err := e.postAround(slot, p.parts); err != nil {
 				return err
 			}
+			e.stats[e.rank].Lost += time.Since(begin)
 		}
 		clear(p.parts)
 		p.begun, p.parts, posted = false, p.parts[:0], true
@@ -104,8 +107,8 @@ func (e *Engine) Settle() error {
 		e.collect()
 	}
 	if posted {
-		g.notice, _ = g.board.Notice() // nothing is under way
-		g.told[e.rank].Told(g.notice)
+		g.bulletin, _ = g.board.Bulletin() // nothing is under way
+		g.told[e.rank].Told(g.bulletin)
 	}
 	if g.open {
 		e.t.Fence(transport.FenceRelease) // what we contribute was written by pointer

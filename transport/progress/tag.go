@@ -18,14 +18,14 @@ type Tag struct {
 const (
 	partBits = 15
 
-	// Where the notice lies in the 16 bytes, which is no part of what a tag says: a bit
+	// Where the bulletin lies in the 16 bytes, which is no part of what a tag says: a bit
 	// above the part, and two bytes.
-	noticeBit = 1 << partBits
-	noticeAt  = 14
+	bulletinBit = 1 << partBits
+	bulletinAt  = 14
 )
 
 // partOf is the part of a tag for message number n.
-func partOf(n uint32) uint16 { return uint16(n & (noticeBit - 1)) }
+func partOf(n uint32) uint16 { return uint16(n & (bulletinBit - 1)) }
 
 func (t Tag) put(b []byte) {
 	binary.LittleEndian.PutUint32(b, t.Seq)
@@ -34,20 +34,20 @@ func (t Tag) put(b []byte) {
 	binary.LittleEndian.PutUint16(b[12:], t.Part)
 }
 
-// putNotice adds a notice to a tag that was put.
-func putNotice(b []byte, n lane.Notice) {
+// putBulletin adds a bulletin to a tag that was put.
+func putBulletin(b []byte, n lane.Bulletin) {
 	if n.Low {
-		b[13] |= noticeBit >> 8
+		b[13] |= bulletinBit >> 8
 	}
 	for i, p := range n.Places {
-		b[noticeAt+i] = byte(p)
+		b[bulletinAt+i] = byte(p)
 	}
 }
 
-func getNotice(b []byte) (n lane.Notice) {
-	n.Low = b[13]&(noticeBit>>8) != 0
+func getBulletin(b []byte) (n lane.Bulletin) {
+	n.Low = b[13]&(bulletinBit>>8) != 0
 	for i := range n.Places {
-		n.Places[i] = lane.Place(b[noticeAt+i])
+		n.Places[i] = lane.Place(b[bulletinAt+i])
 	}
 	return n
 }

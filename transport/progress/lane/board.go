@@ -5,12 +5,12 @@ package lane
 // replica. Slots of the cells are in use at a time; one posting after the other goes
 // into the same slot. What is in a slot is told by the messages that the owner sends
 // to the members one by one, each of which says where the latest postings are: a
-// [Notice]. So nobody needs to find them.
+// [Bulletin]. So nobody needs to find them.
 //
 // A cell whose put was reported or given up may be written again at any time, with
 // what that put brought. It is dirty: the posting stays there, as it is the same, and
 // the slot's next one goes into the first cell that was never used. When few of these
-// are left the notices say so, and all members begin new memory together.
+// are left the bulletins say so, and all members begin new memory together.
 
 // Slots is the number of slots of a board.
 const Slots = 2
@@ -32,14 +32,14 @@ func (p Place) Cell() (cell int, ok bool) { return int(p), p&elsewhere == 0 }
 // The low bits of the number tell it from the one before.
 func (p Place) Names(number uint64) bool { return p == elsewhere|Place(number) }
 
-// A Notice is what a message says of its sender's board.
-type Notice struct {
+// A Bulletin is what a message says of its sender's board.
+type Bulletin struct {
 	Places [Slots]Place
 	Low    bool // few cells are left that were never used
 }
 
-// FirstNotice is what holds before the first message.
-func FirstNotice() (n Notice) {
+// FirstBulletin is what holds before the first message.
+func FirstBulletin() (n Bulletin) {
 	for i := range n.Places {
 		n.Places[i] = Place(i)
 	}
@@ -75,7 +75,7 @@ func NewBoard(cells, reserve int) *Board {
 // Renew begins new memory, of which the same holds. No phase may be under way.
 func (b *Board) Renew(cells, reserve int) {
 	b.cells, b.reserve, b.fresh = cells, reserve, Slots
-	for i, p := range FirstNotice().Places {
+	for i, p := range FirstBulletin().Places {
 		b.slots[i] = slot{cell: i, place: p, diverted: b.slots[i].diverted}
 	}
 }
@@ -136,9 +136,9 @@ func (b *Board) Ended() { b.open-- }
 // Finished says whether what was posted may change.
 func (b *Board) Finished() bool { return b.under == 0 && (b.open == 0 || !b.without.on(boardSource)) }
 
-// Notice is what the next messages say. There must be none while a posting is under
+// Bulletin returns what the next messages say. There must be none while a posting is under
 // way: then ok is false.
-func (b *Board) Notice() (n Notice, ok bool) {
+func (b *Board) Bulletin() (n Bulletin, ok bool) {
 	for i := range b.slots {
 		n.Places[i] = b.slots[i].place
 	}
@@ -156,15 +156,15 @@ func (b *Board) Low() bool { return b.cells-b.fresh < b.reserve }
 
 // A Reader is what a member knows of the board of another.
 type Reader struct {
-	told    Notice
+	told    Bulletin
 	without switchboard
 }
 
 // NewReader returns what is known before the first message.
-func NewReader() Reader { return Reader{told: FirstNotice()} }
+func NewReader() Reader { return Reader{told: FirstBulletin()} }
 
-// Told takes the notice of the owner's latest message.
-func (r *Reader) Told(n Notice) { r.told = n }
+// Told takes the bulletin of the owner's latest message.
+func (r *Reader) Told(n Bulletin) { r.told = n }
 
 // Place is where the latest posting of a slot is that was told of.
 func (r *Reader) Place(i int) Place {

@@ -94,7 +94,7 @@ func (l billBounds) system() *model.System[billboard] {
 	s.Start.faults = l.faults
 	s.Start.keep(NewBoard(l.cells, l.reserve))
 	for i := range s.Start.readers {
-		s.Start.readers[i].told = FirstNotice().Places
+		s.Start.readers[i].told = FirstBulletin().Places
 	}
 	return s
 }
@@ -214,10 +214,10 @@ func (l *billBounds) own(w *billboard, m *model.Moves[billboard]) {
 		}
 	default:
 		b := l.board(w)
-		if notice, ok := b.Notice(); ok && (b.Finished() || !b.without.on(boardClean)) {
+		if bulletin, ok := b.Bulletin(); ok && (b.Finished() || !b.without.on(boardClean)) {
 			l.to(m, false, func(n *billboard, _ *Board) {
 				n.next, n.posted = e+1, false
-				n.posts[e].places, n.posts[e].low = notice.Places, notice.Low
+				n.posts[e].places, n.posts[e].low = bulletin.Places, bulletin.Low
 			}, "tells of %d", int(e))
 		}
 	}
@@ -235,7 +235,7 @@ func (l *billBounds) join(m *model.Moves[billboard], who int) {
 		for i := range n.readers {
 			r := &n.readers[i]
 			r.call++
-			r.told, r.low = FirstNotice().Places, false
+			r.told, r.low = FirstBulletin().Places, false
 			r.data = [billCells][billUnits]uint8{}
 		}
 		for i := range n.late {
@@ -342,7 +342,7 @@ func (l *billBounds) read(w *billboard, m *model.Moves[billboard], i int) {
 			}, "reader %d: is told of %d", i, int(e))
 		}
 	default:
-		know := Reader{told: Notice{Places: r.told, Low: r.low}, without: switchboard(l.without)}
+		know := Reader{told: Bulletin{Places: r.told, Low: r.low}, without: switchboard(l.without)}
 		slot := int(e % l.slots)
 		done := func(n *billboard, _ *Board) {
 			q := &n.readers[i]

@@ -21,11 +21,14 @@
 // follows without being told: messages are in order, so for each there are only two
 // cells in which it can be.
 //
+// What a rank posts to all at once, in multicast memory, lies in cells too, without
+// counters and headers: see [Board] and [Reader].
+//
 // # Who drives it
 //
 // A [Sender] says what phase to start next, and is told how phases ended. A
 // [Receiver] says which words to look at, and is told what they hold. A [Word] is a
 // word that only grows (credits, barriers), [Zones] are landing zones of pulls, [Releases] the releases
-// of a source, [Board] and [Reader] are the two ends of what is posted in multicast memory,
+// of a source,
 // [Registrar] and [Verdict] are what ranks agree on. Each belongs to one goroutine.
 package lane

@@ -2,7 +2,7 @@ package lane
 
 // A rule is one of those that make a retry safe. Each has a name here so that tests
 // can take it out of the code and show what goes wrong without it.
-type rule uint32
+type rule uint64
 
 const (
 	// repeatPlain: what was counted is sent again uncounted.
@@ -37,16 +37,6 @@ const (
 	targetAll
 	// emptyByHeader: a message of no bytes is there when its header is.
 	emptyByHeader
-	// growOnly: words are raised, not put.
-	growOnly
-	// reissue: a reported word is raised again.
-	reissue
-	// settle: a rank goes on when its own word is clean.
-	settle
-	// retireZones: a landing zone with a reported pull is not used again.
-	retireZones
-	// releaseAll: a source changes when all its readers have released it.
-	releaseAll
 	// boardQuarantine: a cell of a board with a reported put carries no other posting,
 	boardQuarantine
 	// boardLeft: nor one whose put was left under way.
@@ -63,6 +53,16 @@ const (
 	boardNumber
 	// boardLow: an owner tells that new memory is needed.
 	boardLow
+	// growOnly: words are raised, not put.
+	growOnly
+	// reissue: a reported word is raised again.
+	reissue
+	// settle: a rank goes on when its own word is clean.
+	settle
+	// retireZones: a landing zone with a reported pull is not used again.
+	retireZones
+	// releaseAll: a source changes when all its readers have released it.
+	releaseAll
 	// firstWins: the first failure that was registered is everybody's.
 	firstWins
 	// voteFirst: with commit, nobody returns before all have voted.
@@ -72,13 +72,12 @@ const (
 var ruleNames = map[rule]string{
 	repeatPlain: "repeatPlain", headerLast: "headerLast", quarantine: "quarantine", quarantineSlot: "quarantineSlot",
 	quarantineLeft: "quarantineLeft", awaitCredit: "awaitCredit", awaitAll: "awaitAll", awaitOwn: "awaitOwn",
+	boardQuarantine: "boardQuarantine", boardLeft: "boardLeft", boardFresh: "boardFresh", boardClean: "boardClean",
+	boardSource: "boardSource", boardTold: "boardTold", boardNumber: "boardNumber", boardLow: "boardLow",
 	freshOffsets: "freshOffsets", finishFirst: "finishFirst", holdSource: "holdSource",
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
 	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
-	releaseAll:      "releaseAll",
-	boardQuarantine: "boardQuarantine", boardLeft: "boardLeft",
-	boardFresh: "boardFresh", boardClean: "boardClean", boardSource: "boardSource", boardTold: "boardTold",
-	boardNumber: "boardNumber", boardLow: "boardLow", firstWins: "firstWins", voteFirst: "voteFirst",
+	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",
 }
 
 func (r rule) String() string { return ruleNames[r] }
