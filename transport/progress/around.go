@@ -203,7 +203,7 @@ func (e *Engine) deliverMulti(from int, d detour) (err error) {
 	if err != nil {
 		return fmt.Errorf("from rank %d: %w", from, err)
 	}
-	e.mem.Doorbell().Ring()
+	e.space.first.Doorbell().Ring()
 	return nil
 }
 

@@ -125,13 +125,16 @@ func (e *Engine) Deliver(from int, m []byte) error {
 	}
 	to, l := e.arrived, e.lanes
 	if d.mail {
-		to, l = e.mailArrived, e.layout.mail()
+		to = e.mailArrived
+		if e.mail != nil {
+			l = e.mail.lanes
+		}
 	}
-	if to == nil || d.cell >= l.cells || len(d.data) > l.slotBytes || !d.credit && len(d.data) < tagBytes {
+	if to == nil || d.cell >= l.most() || len(d.data) > l.slotBytes || !d.credit && len(d.data) < tagBytes {
 		return fmt.Errorf("from rank %d: %w: cell %d, %d bytes", from, ErrDetour, d.cell, len(d.data))
 	}
 	to[from].add(d)
-	e.mem.Doorbell().Ring()
+	e.space.first.Doorbell().Ring()
 	return nil
 }
 

@@ -38,7 +38,7 @@ type Engine struct {
 	layout Layout
 	lanes  lanes
 
-	mem   transport.Memory
+	space space // the endpoint's memory
 	own   transport.Endpoint
 	peers []transport.Endpoint // nil at this rank
 	unset func()               // takes the doorbell out of Stop
@@ -70,8 +70,7 @@ type outLane struct {
 
 // inLane is the receiving end of the lane from one peer.
 type inLane struct {
-	*lane.Receiver
-	places places
+	inEnd
 	credit lane.Word // at the peer: epochs released
 	freed  uint64    // its last value
 	part   uint32
@@ -94,27 +93,29 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		port: port{t: cfg.Transport, rank: cfg.Rank},
-		cfg:  cfg, layout: l, lanes: l.lanes(),
+		cfg:  cfg, layout: l,
 		peers: make([]transport.Endpoint, l.Ranks),
 		out:   make([]outLane, l.Ranks), in: make([]inLane, l.Ranks),
 	}
+	var mail lanes
+	e.lanes, mail = l.complete()
 	if err := e.connect(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	var err error
-	if e.port, err = newPort(&cfg, e.mem, e.newWaiter()); err != nil {
+	if e.port, err = newPort(&cfg, &e.space, e.newWaiter()); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
 	e.arrived = make([]arrivals, l.Ranks)
 	for i := range e.out {
 		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
-		e.in[i].Receiver, e.in[i].places = lane.NewReceiver(e.lanes.shape()), newPlaces(&e.lanes)
+		e.in[i].inEnd = newIn(&e.lanes)
 	}
 	e.words = make([]word, 0, 4)
 	e.group.init(l.Ranks)
 	if l.MailCells > 0 {
-		if e.mail, err = newMail(e); err != nil {
+		if e.mail, err = newMail(e, mail); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -124,7 +125,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 
 // newOut returns the sending end of a lane to a peer.
 func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
-	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), credits: &a.credits, places: newPlaces(l)}
+	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), granted: l.granted(peer), credits: &a.credits, places: newPlaces(l)}
 	if p := e.peers[peer]; p != nil {
 		o.at = p.ID()
 	}
@@ -132,23 +133,23 @@ func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
 }
 
 func (e *Engine) newWaiter() waiter {
-	return waiter{policy: e.cfg.Policy, mem: e.mem, bell: e.mem.Doorbell(), stop: e.cfg.Stop}
+	return waiter{policy: e.cfg.Policy, mem: &e.space, bell: e.space.first.Doorbell(), stop: e.cfg.Stop}
 }
 
 // connect makes this rank's endpoint and imports those of the peers.
 func (e *Engine) connect(ctx context.Context) error {
-	size := e.layout.Bytes()
-	var err error
-	if e.mem, err = e.t.Alloc(size); err != nil {
+	mem, err := e.t.Alloc(e.layout.Bytes())
+	if err != nil {
 		return err
 	}
-	if e.own, err = e.t.Create(transport.EndpointConfig{Size: size, Counted: true}); err != nil {
+	e.space.init(mem, e.layout.Bytes())
+	if e.own, err = e.t.Create(transport.EndpointConfig{Size: e.layout.Space(), Counted: true}); err != nil {
 		return err
 	}
 	if err := e.own.Ready(ctx); err != nil {
 		return err
 	}
-	if err := e.own.Bind(0, e.mem); err != nil {
+	if err := e.own.Bind(0, mem); err != nil {
 		return err
 	}
 	x, err := e.own.Export()
@@ -209,9 +210,7 @@ func (e *Engine) Close() error {
 	if e.own != nil {
 		errs = append(errs, e.own.Destroy())
 	}
-	if e.mem != nil {
-		errs = append(errs, e.mem.Free())
-	}
+	errs = append(errs, e.space.free())
 	return errors.Join(errs...)
 }
 
@@ -330,7 +329,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	var other []byte // the message, if it came by detour
 	var err error
 	if e.faulty {
-		if got = e.mem.Load(counter); got < target {
+		if got = e.mem.load(counter); got < target {
 			got, at, by, other, err = e.find(peer, counter, target)
 		}
 	} else {
@@ -351,7 +350,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 			}
 		}
 		slot := e.lanes.slot(peer, p)
-		msg = e.mem.Bytes()[slot : slot+p.room]
+		msg = e.mem.at(slot, p.room)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
@@ -369,6 +368,9 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		in.places.take(in.Next(), length, at != in.Primary())
 	}
 	in.Take(at, by, length)
+	if e.faulty {
+		e.renew(&in.inEnd, peer)
+	}
 	in.part++
 	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
 }
@@ -421,7 +423,7 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.places.of(in.Next())):])
+	tag := getTag(e.mem.at(e.lanes.slot(peer, in.places.of(in.Next())), tagBytes))
 	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}

@@ -47,6 +47,9 @@ func (p *places) next(epoch, length uint64) (place, bool) {
 	return to, to.at+to.room <= p.end
 }
 
+// unused is the number of bytes in slots that were never used.
+func (p *places) unused() uint64 { return p.end - p.fresh }
+
 // take notes the message of an epoch: in the primary, or in a cell that takes its
 // place.
 func (p *places) take(epoch, length uint64, moved bool) {

@@ -1,11 +1,13 @@
 package progress
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weft-go/weft/transport/pointer"
 	"github.com/weft-go/weft/transport/progress/lane"
 )
 
@@ -15,13 +17,19 @@ import (
 func TestPlaces(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		l := newLanes(0, 1+r.IntN(3), 40, 1+r.IntN(20), 256)
+		l := newLanes(0, 1+r.IntN(3), 40, 1+r.IntN(20), 256, 2)
+		tr := pointer.NewLocal()
+		mem, err := tr.Alloc(l.bytes)
+		require.NoError(t, err)
+		var memory space
+		memory.init(mem, l.bytes)
 		s, sent := lane.NewSender(l.shape(), 1), newPlaces(&l)
 		got := newPlaces(&l)
-		dirty := make([]bool, sent.end)
-		p := port{faulty: true, detour: nil}
+		dirty := make([]bool, sent.end+2*l.more.slotsBytes)
+		p := port{t: tr, faulty: true, mem: &memory}
 		p.links = make([]link, 1)
-		o := outEnd{Sender: s, places: sent, lanes: &l}
+		o := outEnd{Sender: s, places: sent, lanes: &l, granted: l.granted(0)}
+		renewals := 0
 		in := lane.NewReceiver(l.shape())
 		for {
 			length := uint64(16 * (1 + r.IntN(3)))
@@ -29,6 +37,14 @@ func TestPlaces(t *testing.T) {
 				length = uint64(16 * (1 + r.IntN(16)))
 			}
 			step, err := p.open(&o, length)
+			if err != nil && renewals < l.renewals { // as the receiver does
+				renewals++
+				got.end += l.more.slotsBytes
+				in.Grow(l.cells + renewals*l.more.cells)
+				binary.NativeEndian.PutUint64(mem.Bytes()[o.granted:], uint64(renewals))
+				step, err = p.open(&o, length)
+				require.NoError(t, err, "seed %d", seed)
+			}
 			if err != nil {
 				require.ErrorIs(t, err, lane.ErrExhausted, "seed %d", seed)
 				require.Greater(t, s.Next(), uint64(3), "seed %d", seed)

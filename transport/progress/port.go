@@ -19,7 +19,7 @@ import (
 type port struct {
 	t      transport.Transport
 	rank   int
-	mem    transport.Memory // this rank's
+	mem    *space // this rank's
 	phase  transport.Completion
 	wait   waiter
 	stage  []byte // where short messages, and the ends of long ones, are put together
@@ -86,11 +86,14 @@ type outEnd struct {
 	at     transport.EndpointID // the peer's
 	credit uint64               // offset of the credit word
 	places places
+
+	granted  uint64 // offset of the word with the number of renewals
+	renewals int    // that are in use
 	// credits are those that came by detour.
 	credits *atomic.Uint64
 }
 
-func newPort(cfg *Config, mem transport.Memory, wait waiter) (port, error) {
+func newPort(cfg *Config, mem *space, wait waiter) (port, error) {
 	t, ranks := cfg.Transport, cfg.Layout.Ranks
 	p := port{
 		t: t, rank: cfg.Rank, mem: mem, wait: wait,
@@ -122,7 +125,7 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 		}
 		if cell, moves := o.Moves(); moves {
 			if _, ok := o.places.next(o.Next(), length); !ok || cell == lane.NoCell {
-				return p.exhausted(o)
+				return p.exhausted(o, length)
 			}
 		}
 	}
@@ -132,7 +135,7 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 	case err == nil && step.Do == lane.Start:
 		o.places.take(step.Epoch, length, o.Replaced() != moved)
 	case err == lane.ErrExhausted:
-		return p.exhausted(o)
+		return p.exhausted(o, length)
 	case err != nil:
 		return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
 	case step.Do == lane.WaitOwn:
@@ -142,7 +145,10 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 }
 
 // exhausted begins a message for which there is no cell any more.
-func (p *port) exhausted(o *outEnd) (lane.Step, error) {
+func (p *port) exhausted(o *outEnd, length uint64) (lane.Step, error) {
+	if p.renewed(o) {
+		return p.open(o, length)
+	}
 	if p.detour == nil {
 		return lane.Step{}, fmt.Errorf("progress: lane to rank %d: %w", o.peer, lane.ErrExhausted)
 	}
@@ -306,7 +312,7 @@ func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
 
 // look has the sender see its credit word.
 func (p *port) look(o *outEnd) error {
-	return o.Credit(0, max(p.mem.Load(o.credit), o.credits.Load()))
+	return o.Credit(0, max(p.mem.load(o.credit), o.credits.Load()))
 }
 
 // try tries a step's phase once.

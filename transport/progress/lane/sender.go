@@ -150,6 +150,9 @@ func (s *Sender) Begin(length uint64) (Step, error) {
 	return step, nil
 }
 
+// Grow says that the receivers have more cells, none of which was ever used.
+func (s *Sender) Grow(cells int) { s.shape.Cells = max(s.shape.Cells, cells) }
+
 // Retire has the next message take a cell that was never used.
 func (s *Sender) Retire() { s.primaries[s.turn].dirty = true }
 
