@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/weft-go/weft/collectives/plan"
@@ -10,11 +11,12 @@ import (
 )
 
 // A chooser says which algorithm does a collective: the one that the cost model
-// takes for the fastest of those allowed, see [plan.Spec.Options]. All communicators of a job share it.
+// takes for the fastest of those allowed, see [plan.Spec.Options]. All communicators of a job that have
+// the same multicast memory share it.
 type chooser struct {
 	spec      plan.Spec
 	model     *plan.Model
-	multicast bool
+	multicast plan.Multicast
 
 	mu     sync.Mutex
 	tables map[tableKey]*plan.Table
@@ -29,20 +31,36 @@ type tableKey struct {
 
 // chooserOf returns the chooser of a communicator's job.
 func chooserOf(c *comm.Communicator) (*chooser, error) {
-	type key struct{}
+	type key struct{ multicast plan.Multicast }
 	type made struct {
 		ch  *chooser
 		err error
 	}
-	m := c.Shared(key{}, func() any {
+	multicast := multicastOf(c)
+	m := c.Shared(key{multicast}, func() any {
 		spec, err := plan.ParseSpec(c.Algorithm())
 		if err != nil {
 			return made{nil, fmt.Errorf("%w: WEFT_ALGO or WithAlgorithm is %q: %w", comm.ErrArgument, c.Algorithm(), err)}
 		}
-		_, multicast := c.Lanes()
-		return made{&chooser{spec: spec, model: plan.DefaultModel(), multicast: multicast, tables: map[tableKey]*plan.Table{}}, nil}
+		model := plan.DefaultModel()
+		if multicast == plan.FabricMulticast {
+			model = model.OnFabric()
+		}
+		return made{&chooser{spec: spec, model: model, multicast: multicast, tables: map[tableKey]*plan.Table{}}, nil}
 	}).(made)
 	return m.ch, m.err
+}
+
+// multicastOf says what multicast memory the ranks of a communicator have.
+func multicastOf(c *comm.Communicator) plan.Multicast {
+	_, has := c.Lanes()
+	switch {
+	case !has || c.Size() == 1:
+		return plan.NoMulticast
+	case strings.HasPrefix(c.Route((c.Rank()+1)%c.Size()).Transport, "fabric"):
+		return plan.FabricMulticast
+	}
+	return plan.MappedMulticast
 }
 
 // choose returns the algorithm for a call of the given shape.
@@ -57,16 +75,19 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	defer ch.mu.Unlock()
 	t, ok := ch.tables[key]
 	if !ok {
-		multicast := ch.multicast && key.pull
+		multicast := ch.multicast
+		if !key.pull {
+			multicast = plan.NoMulticast
+		}
 		options := ch.spec.Options(shape.Collective, multicast)
 		if key.order {
 			options.Allow = func(a plan.Algorithm) bool { return a.RankOrder }
 		}
 		var err error
-		if t, err = plan.NewTable(ch.model, shape, options); err != nil && (!multicast || key.order) {
+		if t, err = plan.NewTable(ch.model, shape, options); err != nil && (multicast == plan.NoMulticast || key.order) {
 			// What was asked for can't do this reduction: it needs multicast memory, or
 			// loses the order.
-			t, err = plan.NewTable(ch.model, shape, plan.Spec{}.Options(shape.Collective, false))
+			t, err = plan.NewTable(ch.model, shape, plan.Spec{}.Options(shape.Collective, plan.NoMulticast))
 		}
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", comm.ErrArgument, err)

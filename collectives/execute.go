@@ -16,7 +16,9 @@ type lanes interface {
 	Recv(peer, n int) ([]byte, error)
 	Release(peer int) error
 	Multi() []byte
-	PutMulti(offset uint64, data []byte) error
+	Board(owner, slot int) ([]byte, error)
+	PutMulti(slot int, offset uint64, data []byte) error
+	Settle() error
 	PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error
 }
 
@@ -27,7 +29,7 @@ type execution struct {
 	op    kernels.Op
 	f     folder                 // the operator, if it is a function
 	size  int                    // of an element, in bytes
-	bufs  [plan.Multi + 1][]byte // by plan.Buffer; Inbox is per peer
+	bufs  [plan.Multi + 1][]byte // by plan.Buffer; Inbox and Board are per peer
 	window
 	packed []part   // what elements are made of, in a group
 	inbox  [][]byte // the current message of each peer
@@ -79,7 +81,11 @@ func (x *execution) run(s *plan.Schedule) error {
 		var err error
 		switch st.Kind {
 		case plan.Copy:
-			copy(x.bytes(st.Dst, size), x.bytes(st.Srcs[0], size))
+			if src := st.Srcs[0]; src.Buf == plan.Board {
+				err = x.take(x.bytes(st.Dst, size), src, s.CellElems, size)
+			} else {
+				copy(x.bytes(st.Dst, size), x.bytes(src, size))
+			}
 		case plan.Put:
 			err = x.lanes.Send(st.Peer, x.bytes(st.Srcs[0], size))
 		case plan.Wait:
@@ -92,7 +98,7 @@ func (x *execution) run(s *plan.Schedule) error {
 		case plan.PullReduce:
 			err = x.pullReduce(st, s.Shape.Ranks, size)
 		case plan.PutMulti:
-			err = x.lanes.PutMulti(uint64(st.Dst.From*size), x.bytes(st.Srcs[0], size))
+			err = x.lanes.PutMulti(st.Dst.From/s.CellElems, uint64(st.Dst.From%s.CellElems*size), x.bytes(st.Srcs[0], size))
 		default:
 			err = fmt.Errorf("step %d of %s: unknown kind %d", i, s.Algorithm, st.Kind)
 		}
@@ -100,6 +106,23 @@ func (x *execution) run(s *plan.Schedule) error {
 			return err
 		}
 	}
+	if s.CellElems > 0 {
+		return x.lanes.Settle()
+	}
+	return nil
+}
+
+// take copies what a rank has posted.
+func (x *execution) take(dst []byte, src plan.Range, cellElems, size int) error {
+	cell, err := x.lanes.Board(src.Peer, src.From/cellElems)
+	if err != nil {
+		return err
+	}
+	from := src.From % cellElems * size
+	if len(cell) < from+len(dst) {
+		return fmt.Errorf("rank %d posted %d bytes of %d: %w", src.Peer, len(cell), from+len(dst), transport.ErrBounds)
+	}
+	copy(dst, cell[from:])
 	return nil
 }
 

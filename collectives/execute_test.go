@@ -67,9 +67,14 @@ func (r *recorder) Release(peer int) error {
 	return r.lanes.Release(peer)
 }
 
-func (r *recorder) PutMulti(offset uint64, data []byte) error {
-	r.note("put %d bytes at %d of all", len(data), offset)
-	return r.lanes.PutMulti(offset, data)
+func (r *recorder) PutMulti(slot int, offset uint64, data []byte) error {
+	r.note("post %d bytes at %d of slot %d", len(data), offset, slot)
+	return r.lanes.PutMulti(slot, offset, data)
+}
+
+func (r *recorder) Board(owner, slot int) ([]byte, error) {
+	r.note("take slot %d of %d", slot, owner)
+	return r.lanes.Board(owner, slot)
 }
 
 func (r *recorder) PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error {
@@ -90,7 +95,11 @@ func expected(s *plan.Schedule) []string {
 		case plan.Release:
 			r.note("release to %d", st.Peer)
 		case plan.PutMulti:
-			r.note("put %d bytes at %d of all", st.Srcs[0].Len()*size, st.Dst.From*size)
+			r.note("post %d bytes at %d of slot %d", st.Srcs[0].Len()*size, st.Dst.From%s.CellElems*size, st.Dst.From/s.CellElems)
+		case plan.Copy:
+			if src := st.Srcs[0]; src.Buf == plan.Board {
+				r.note("take slot %d of %d", src.From/s.CellElems, src.Peer)
+			}
 		case plan.PullReduce:
 			r.note("pull %d bytes at %d of all", st.Dst.Len()*size, st.Srcs[0].From*size)
 		}

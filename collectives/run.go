@@ -183,8 +183,8 @@ func (r *runner) schedule(ctx context.Context, k plan.Collective, call comm.Call
 	}
 	grown(&r.scratch, s.ScratchElems*x.size)
 	x.bufs[plan.Scratch] = r.scratch
-	if s.MultiElems > 0 {
-		if err := r.e.OpenMulti(ctx, uint64(s.MultiElems*x.size)); err != nil {
+	if s.CellElems > 0 {
+		if err := r.e.OpenMulti(ctx, uint64(s.MultiElems*x.size), uint64(s.CellElems*x.size)); err != nil {
 			return err
 		}
 		x.bufs[plan.Multi] = r.e.Multi()

@@ -32,7 +32,8 @@ type planFlags struct {
 	coll, algo, typ, rank, svg, model, allow string
 	ranks, count, root, message, cells       int
 	nodes                                    int
-	list, cost, verify, byStep, multicast    bool
+	list, cost, verify, byStep               bool
+	multicast, fabric                        bool
 
 	given []string // the names of those on the command line, sorted
 }
@@ -54,6 +55,7 @@ func (f *planFlags) register(fs *flag.FlagSet) {
 	fs.IntVar(&f.nodes, "nodes", 1, "spread the ranks over so many `NODES`, for the model")
 	fs.StringVar(&f.allow, "allow", "", "choose only from `LISTS`, as ring,tree;broadcast:^chain")
 	fs.BoolVar(&f.multicast, "multicast", false, "choose from algorithms that need multicast memory, too")
+	fs.BoolVar(&f.fabric, "fabric", false, "a compute fabric with multicast memory joins the ranks of a node")
 	fs.BoolVar(&f.verify, "verify", false, "prove that the schedules are right, in two calls one after the other")
 	fs.BoolVar(&f.list, "list", false, "list the algorithms, of -coll or of all")
 }
@@ -77,14 +79,14 @@ type planTask struct {
 
 var planTasks = []planTask{
 	{"list", []string{"coll"}},
-	{"cost", []string{"coll", "n", "type", "root", "message", "cells", "model", "nodes", "allow", "multicast"}},
+	{"cost", []string{"coll", "n", "type", "root", "message", "cells", "model", "nodes", "allow", "multicast", "fabric"}},
 	{"verify", []string{"coll", "algo", "n", "count", "type", "root", "message", "cells"}},
 	{"svg", []string{"coll", "algo", "n", "count", "type", "root", "message", "cells", "model", "nodes", "by-step"}},
 	{"", []string{"coll", "algo", "n", "count", "type", "root", "message", "cells", "rank"}},
 }
 
 // choiceFlags count as well where no algorithm is given.
-var choiceFlags = []string{"model", "nodes", "allow", "multicast"}
+var choiceFlags = []string{"model", "nodes", "allow", "multicast", "fabric"}
 
 // checkUse refuses flags that contradict each other or would do nothing.
 func (f *planFlags) checkUse() error {
@@ -188,7 +190,14 @@ func (f planFlags) understand() (*planRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.options = spec.Options(r.shape.Collective, f.multicast) // as the library chooses
+	multicast := plan.NoMulticast
+	switch {
+	case f.fabric:
+		multicast, r.costs = plan.FabricMulticast, r.costs.OnFabric()
+	case f.multicast:
+		multicast = plan.MappedMulticast
+	}
+	r.options = spec.Options(r.shape.Collective, multicast) // as the library chooses
 	r.options.Topology = r.topology
 	return r, r.understandAlgorithm()
 }

@@ -38,6 +38,8 @@ func TestPlan(t *testing.T) {
 		{"-coll allreduce -n 4 -cost", 0, []string{"allreduce, 4 ranks", "on one node", "multimem", "256 MiB", "*"}},
 		{"-coll alltoall -n 4 -cost -nodes 2 -allow alltoall:pairwise", 0, []string{"alltoall, 4 ranks: pairwise on 2 nodes"}},
 		{"-coll barrier -n 4 -cost -model " + model, 0, []string{"barrier, 4 ranks", "5.00 µs"}},
+		{"-coll allreduce -n 4 -fabric -cost", 0, []string{"KiB <= multimem on one node"}},
+		{"-coll broadcast -n 3 -count 100000 -fabric -rank 1", 0, []string{"multimem, rank 1: broadcast", "in multicast memory 0 of its own and boards of 2 cells of 50000", "copy recv[0:50000] ← board 0[0:50000]"}},
 		{"-coll allreduce -algo tree -n 6 -svg -", 0, []string{"<svg ", "rank 5", "</svg>"}},
 
 		{"-list -coll exscan", 0, []string{"exscan", "chain", "doubling", "in rank order"}},

@@ -112,7 +112,7 @@ type Claim struct {
 	// TotalElems is the sum over all ranks of the elements that they put;
 	// RankElems is a bound on what one rank puts, reached if all shares are equal.
 	TotalElems, RankElems int
-	// MultiElems is the sum over all ranks of the elements that they put to
+	// MultiElems is the sum over all ranks of the elements that they post in
 	// multicast memory.
 	MultiElems int
 }

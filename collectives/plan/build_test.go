@@ -88,9 +88,9 @@ func TestMulticast(t *testing.T) {
 				s.Count = 0
 			}
 			for _, x := range all(t, name, s) {
-				require.Equal(t, a.Multicast, x.MultiElems > 0)
+				require.Equal(t, a.Multicast, x.CellElems > 0)
 				require.Equal(t, a.Multicast, slices.ContainsFunc(x.Steps, func(s Step) bool {
-					return s.Kind == PutMulti || s.Kind == PullReduce || s.Dst.Buf == Multi || len(s.Srcs) > 0 && s.Srcs[0].Buf == Multi
+					return s.Kind == PutMulti || s.Kind == PullReduce || s.Dst.Buf == Multi || len(s.Srcs) > 0 && (s.Srcs[0].Buf == Multi || s.Srcs[0].Buf == Board)
 				}))
 			}
 		}

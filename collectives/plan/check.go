@@ -28,6 +28,9 @@ func (m *machine) checkStep(p *process, s *Step) string {
 		if why := m.checkRange(p, r); why != "" {
 			return why
 		}
+		if r.Buf == Board && s.Kind != Copy {
+			return fmt.Sprintf("reads %v, which only a copy may", r)
+		}
 	}
 	if s.Kind == Put {
 		if most := m.shape.message(); s.Srcs[0].Len() > most {
@@ -38,7 +41,7 @@ func (m *machine) checkStep(p *process, s *Step) string {
 	if why := m.checkRange(p, s.Dst); why != "" {
 		return why
 	}
-	if s.Dst.Buf == Send || s.Dst.Buf == Inbox {
+	if s.Dst.Buf == Send || s.Dst.Buf == Inbox || s.Dst.Buf == Board && s.Kind != PutMulti {
 		return fmt.Sprintf("writes to %v, which may only be read", s.Dst)
 	}
 	for _, r := range s.Srcs {
@@ -56,12 +59,12 @@ func (m *machine) checkStep(p *process, s *Step) string {
 		}
 	case PullReduce:
 		if s.Srcs[0].Buf != Multi || s.Dst.Buf == Multi {
-			return "must reduce multicast memory to another buffer"
+			return "must reduce what ranks contribute to another buffer"
 		}
 		return first(m.checkMulti(p, s.Srcs[0]), m.checkMulti(p, s.Dst))
 	case PutMulti:
-		if s.Dst.Buf != Multi || s.Srcs[0].Buf == Multi {
-			return "must put another buffer to multicast memory"
+		if s.Dst.Buf != Board || s.Dst.Peer != p.rank || s.Srcs[0].Buf == Multi || s.Srcs[0].Buf == Inbox {
+			return "must post the caller's memory or Scratch, on the rank's own board"
 		}
 		return first(m.checkMulti(p, s.Dst), m.checkMulti(p, s.Srcs[0]))
 	}
@@ -81,6 +84,14 @@ func (m *machine) checkRange(p *process, r Range) string {
 			return fmt.Sprintf("uses %v, where no message is: it came not yet, or was released", r)
 		}
 		size = len(p.inbox[r.Peer].of)
+	case Board:
+		cell := m.cell()
+		if size = Slots * cell; r.Peer < 0 || r.Peer >= m.shape.Ranks {
+			return fmt.Sprintf("uses %v, where there is no rank", r)
+		}
+		if r.From >= 0 && r.To > r.From && r.To <= size && r.From/cell != (r.To-1)/cell {
+			return fmt.Sprintf("uses %v, which is in several cells of %d elements", r, cell)
+		}
 	default:
 		return fmt.Sprintf("names %v", r.Buf)
 	}
@@ -95,10 +106,10 @@ func (m *machine) checkRange(p *process, r Range) string {
 func (m *machine) checkMulti(p *process, r Range) string {
 	u := m.shape.unit()
 	switch most := max(m.shape.MessageBytes, u*m.shape.ElemBytes); {
-	case r.Buf != Multi && r.Buf != Scratch:
+	case r.Buf != Multi && r.Buf != Scratch && r.Buf != Board:
 	case r.From%u != 0:
 		return fmt.Sprintf("has %v, which does not begin at a multiple of %d bytes", r, granule)
-	case roundUp(r.To, u) > len(p.mem[r.Buf].of):
+	case r.Buf != Board && roundUp(r.To, u) > len(p.mem[r.Buf].of): // cells are whole granules
 		return fmt.Sprintf("has %v, with no room behind it to fill %d bytes", r, granule)
 	case r.Len()*m.shape.ElemBytes > most:
 		return fmt.Sprintf("has %v of %d bytes, where a message holds %d", r, r.Len()*m.shape.ElemBytes, most)
@@ -118,10 +129,17 @@ func first(texts ...string) string {
 
 // overlap says whether two ranges share memory without being the same.
 func (m *machine) overlap(p *process, a, b Range) bool {
-	if a.Buf == Inbox || b.Buf == Inbox || p.mem[a.Buf].id != p.mem[b.Buf].id {
+	return m.meet(p, a, b) && a.From+p.mem[a.Buf].base != b.From+p.mem[b.Buf].base
+}
+
+// meet says whether two ranges share memory. Those of an Inbox or a Board share none
+// with what a step may write to.
+func (m *machine) meet(p *process, a, b Range) bool {
+	own := func(r Range) bool { return r.Buf != Inbox && r.Buf != Board }
+	if !own(a) || !own(b) || p.mem[a.Buf].id != p.mem[b.Buf].id {
 		return false
 	}
 	from, to := a.From+p.mem[a.Buf].base, a.To+p.mem[a.Buf].base
 	from2, to2 := b.From+p.mem[b.Buf].base, b.To+p.mem[b.Buf].base
-	return max(from, from2) < min(to, to2) && from != from2
+	return max(from, from2) < min(to, to2)
 }

@@ -7,17 +7,24 @@ import (
 )
 
 // A world executes schedules with numbers, in a random interleaving: ranks are
-// chosen by chance, and what a step does to replicas is interleaved as well. It
-// shares nothing with the verifier's machine, and checks only results.
+// chosen by chance, and what a step does to replicas is interleaved as well. Each
+// posting has memory of its own, which is written at any time until the next message;
+// that says where it is. A world shares nothing with the verifier's machine, and checks
+// only results.
 type world struct {
 	calls    [][]*Schedule // per call and rank
 	n, cells int
 	inPlace  []bool // per rank
 	rng      *rand.Rand
 	ranks    []*concrete
-	queue    [][]([]uint64)
+	queue    [][]packet
 	taken    []int      // cells, per lane
 	orders   [][]*order // per call
+}
+
+type packet struct {
+	of    []uint64
+	posts [Slots]int // the sender's
 }
 
 type concrete struct {
@@ -26,6 +33,20 @@ type concrete struct {
 	scratch, multi    []uint64
 	inbox             [][]uint64
 	pulled            [][]uint64
+
+	told    [][Slots]int // by rank: the number of the posting in each cell
+	begun   [Slots]bool  // since the last message
+	replica map[posting][]uint64
+	flying  []flight
+}
+
+type posting struct{ owner, slot, number int }
+
+// flight is what is put to the replica of a rank, and not yet there.
+type flight struct {
+	to       int
+	dst, src Range
+	posting
 }
 
 func hash(x, y uint64) uint64 { return (x*6364136223846793005 + y) ^ (x >> 31) }
@@ -50,7 +71,7 @@ func reduced(list []uint64, complete bool) uint64 {
 
 func newWorld(seed uint64, calls ...[]*Schedule) *world {
 	n := len(calls[0])
-	w := &world{calls: calls, n: n, cells: calls[0][0].Shape.Cells, rng: rand.New(rand.NewPCG(seed, 1)), queue: make([][][]uint64, n*n), taken: make([]int, n*n)}
+	w := &world{calls: calls, n: n, cells: calls[0][0].Shape.Cells, rng: rand.New(rand.NewPCG(seed, 1)), queue: make([][]packet, n*n), taken: make([]int, n*n)}
 	multi := 0
 	for _, x := range calls {
 		s := x[0].Shape
@@ -64,7 +85,7 @@ func newWorld(seed uint64, calls ...[]*Schedule) *world {
 	}
 	for r := range n {
 		w.inPlace = append(w.inPlace, w.rng.IntN(2) == 0)
-		w.ranks = append(w.ranks, &concrete{multi: make([]uint64, multi), inbox: make([][]uint64, n)})
+		w.ranks = append(w.ranks, &concrete{multi: make([]uint64, multi), inbox: make([][]uint64, n), told: make([][Slots]int, n), replica: map[posting][]uint64{}})
 		w.begin(r)
 	}
 	return w
@@ -109,6 +130,10 @@ func (w *world) at(r int, x Range) []uint64 {
 		return c.scratch[x.From:x.To]
 	case Multi:
 		return c.multi[x.From:x.To]
+	case Board:
+		cell := w.now(r).CellElems
+		slot := x.From / cell
+		return c.replica[posting{x.Peer, slot, c.told[x.Peer][slot]}][x.From-slot*cell : x.To-slot*cell]
 	}
 	return c.inbox[x.Peer][x.From:x.To]
 }
@@ -149,7 +174,12 @@ func (w *world) advance(r int) bool {
 		return false
 	}
 	steps := w.now(r).Steps
+	if len(c.flying) > 0 && (w.rng.IntN(3) == 0 || c.step == len(steps) || steps[c.step].Kind == Put) {
+		w.land(r)
+		return true
+	}
 	if c.step == len(steps) {
+		c.begun = [Slots]bool{}
 		w.check(r)
 		w.kept(r)
 		c.call, c.step = c.call+1, 0
@@ -166,12 +196,13 @@ func (w *world) advance(r int) bool {
 			return false
 		}
 		w.taken[out]++
-		w.queue[out] = append(w.queue[out], slices.Clone(w.at(r, x.Srcs[0])))
+		c.begun = [Slots]bool{}
+		w.queue[out] = append(w.queue[out], packet{slices.Clone(w.at(r, x.Srcs[0])), c.told[r]})
 	case Wait:
 		if len(w.queue[in]) == 0 {
 			return false
 		}
-		c.inbox[x.Peer], w.queue[in] = w.queue[in][0], w.queue[in][1:]
+		c.inbox[x.Peer], c.told[x.Peer], w.queue[in] = w.queue[in][0].of, w.queue[in][0].posts, w.queue[in][1:]
 		if len(c.inbox[x.Peer]) != x.Elems {
 			panic("length")
 		}
@@ -183,9 +214,17 @@ func (w *world) advance(r int) bool {
 	case Combine:
 		w.reduce(r, x, func(k int) []uint64 { return w.at(r, x.Srcs[k]) }, len(x.Srcs))
 	case PutMulti:
-		copy(w.at((r+c.micro)%w.n, x.Dst), w.at(r, x.Srcs[0]))
-		if c.micro++; c.micro < w.n {
-			return true
+		slot := x.Dst.From / w.now(r).CellElems
+		if !c.begun[slot] {
+			c.begun[slot] = true
+			c.told[r][slot]++
+			for _, q := range w.ranks {
+				q.replica[posting{r, slot, c.told[r][slot]}] = make([]uint64, w.now(r).CellElems)
+				delete(q.replica, posting{r, slot, c.told[r][slot] - 1})
+			}
+		}
+		for to := range w.n {
+			c.flying = append(c.flying, flight{to, x.Dst, x.Srcs[0], posting{r, slot, c.told[r][slot]}})
 		}
 	case PullReduce:
 		c.pulled = append(c.pulled, slices.Clone(w.at(c.micro, x.Srcs[0])))
@@ -198,6 +237,16 @@ func (w *world) advance(r int) bool {
 	c.micro = 0
 	c.step++
 	return true
+}
+
+// land has something that a rank put to all arrive in one replica.
+func (w *world) land(r int) {
+	c := w.ranks[r]
+	i := w.rng.IntN(len(c.flying))
+	f := c.flying[i]
+	c.flying = slices.Delete(c.flying, i, i+1)
+	at := f.dst.From - f.slot*w.now(r).CellElems
+	copy(w.ranks[f.to].replica[f.posting][at:at+f.dst.Len()], w.at(r, f.src))
 }
 
 func (w *world) reduce(r int, x Step, src func(k int) []uint64, n int) {

@@ -27,17 +27,32 @@ type Model struct {
 	CombineNsPerByte       float64 `json:"combineNsPerByte"`
 	CombineNsPerByteSource float64 `json:"combineNsPerByteSource"`
 
-	// Links has what messages cost between ranks of one node (LinkShm) and
-	// between nodes (LinkNet).
-	Links     map[string]Link `json:"links"`
-	Multicast MulticastCost   `json:"multicast"`
+	// Links has what messages cost between ranks of one node (LinkShm), between
+	// nodes (LinkNet), and between ranks that a compute fabric joins (LinkFabric).
+	Links map[string]Link `json:"links"`
+	// Multicast is the cost of multicast memory that all ranks of a node map,
+	// FabricMulticast that of a fabric's.
+	Multicast       MulticastCost `json:"multicast"`
+	FabricMulticast MulticastCost `json:"fabricMulticast"`
 }
 
-// The classes of links.
+// The classes of links. A model may do without LinkFabric.
 const (
-	LinkShm = "shm"
-	LinkNet = "net"
+	LinkShm    = "shm"
+	LinkNet    = "net"
+	LinkFabric = "fabric"
 )
+
+// OnFabric returns a model of the same in which a compute fabric joins the ranks of a
+// node.
+func (m *Model) OnFabric() *Model {
+	c := *m
+	c.Links = maps.Clone(m.Links)
+	if l, ok := m.Links[LinkFabric]; ok {
+		c.Links[LinkShm], c.Multicast = l, m.FabricMulticast
+	}
+	return &c
+}
 
 // A Link says what a message between two ranks costs.
 type Link struct {
@@ -142,8 +157,8 @@ func (m *Model) Validate() error {
 		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(m.Links)) {
-		if class != LinkShm && class != LinkNet {
-			return fmt.Errorf("plan: cost model: unknown link %q, known are %s and %s", class, LinkShm, LinkNet)
+		if class != LinkShm && class != LinkNet && class != LinkFabric {
+			return fmt.Errorf("plan: cost model: unknown link %q, known are %s, %s and %s", class, LinkShm, LinkNet, LinkFabric)
 		}
 	}
 	for _, c := range m.costs() {
@@ -164,10 +179,17 @@ func (m *Model) costs() []namedCost {
 	all := []namedCost{
 		{"callNs", m.CallNs}, {"stepNs", m.StepNs}, {"copyNsPerByte", m.CopyNsPerByte},
 		{"combineNsPerByte", m.CombineNsPerByte}, {"combineNsPerByteSource", m.CombineNsPerByteSource},
-		{"multicast.putNs", m.Multicast.PutNs}, {"multicast.putNsPerByte", m.Multicast.PutNsPerByte},
-		{"multicast.putNsPerByteReplica", m.Multicast.PutNsPerByteReplica},
-		{"multicast.pullNs", m.Multicast.PullNs}, {"multicast.pullNsPerByte", m.Multicast.PullNsPerByte},
-		{"multicast.pullNsPerByteReplica", m.Multicast.PullNsPerByteReplica},
+	}
+	for _, of := range []struct {
+		name string
+		cost MulticastCost
+	}{{"multicast", m.Multicast}, {"fabricMulticast", m.FabricMulticast}} {
+		for _, c := range []namedCost{
+			{"putNs", of.cost.PutNs}, {"putNsPerByte", of.cost.PutNsPerByte}, {"putNsPerByteReplica", of.cost.PutNsPerByteReplica},
+			{"pullNs", of.cost.PullNs}, {"pullNsPerByte", of.cost.PullNsPerByte}, {"pullNsPerByteReplica", of.cost.PullNsPerByteReplica},
+		} {
+			all = append(all, namedCost{of.name + "." + c.name, c.ns})
+		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(m.Links)) {
 		l := m.Links[class]

@@ -16,6 +16,7 @@ func TestDefaultModel(t *testing.T) {
 	require.NoError(t, m.Validate())
 	require.NotEmpty(t, m.Measured)
 	require.NotEmpty(t, m.Multicast.Measured)
+	require.NotEmpty(t, m.FabricMulticast.Measured)
 	for class, l := range m.Links {
 		require.NotEmpty(t, l.Measured, class)
 		require.Positive(t, l.LatencyNs, class)
@@ -47,7 +48,7 @@ func TestParseModelErrors(t *testing.T) {
 		{"no object", "[]", "line 1"},
 		{"unknown", change(`"callNs"`, `"callSeconds"`), `"callSeconds"`},
 		{"unknown in a link", change(`"latencyNs"`, `"latency"`), `"latency"`},
-		{"unknown link", change(`"net": {`, `"net": {}, "lan": {`), `unknown link "lan", known are shm and net`},
+		{"unknown link", change(`"net": {`, `"net": {}, "lan": {`), `unknown link "lan", known are shm, net and fabric`},
 		{"missing link", change(`"shm": {`, `"lan": {`), `no link "shm"`},
 		{"nothing", "{}", `no link "shm"`},
 		{"negative", change(`"wireNsPerByte": 0.08`, `"wireNsPerByte": -1`), "links.net.wireNsPerByte is -1"},

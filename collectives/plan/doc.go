@@ -16,8 +16,8 @@
 //   - A Wait names the number of elements of the message that comes. There is one
 //     Inbox per peer: it is released before the next Wait for that peer. Inboxes of
 //     several peers are open at once, up to one for every other rank.
-//   - Copy and Combine write to Recv, Scratch and Multi. A destination is one of
-//     the sources, exactly, or shares nothing with them.
+//   - Copy and Combine write to Recv, Scratch and Multi, and only Copy reads a Board. A
+//     destination is one of the sources, exactly, or shares nothing with them.
 //   - Combine has two sources or more, for one pass over all of them. With types
 //     of 16 bits it rounds once.
 //   - Complete is on the one step that makes a result of all contributions, on
@@ -30,13 +30,18 @@
 //     ScratchElems elements with any content, aligned to 16 bytes.
 //   - A range of Send or Recv is within one block of Count elements, where there are
 //     blocks, unless Count is so small that a message holds two blocks.
-//   - Multi is the same MultiElems elements, aligned to 16 bytes, on every rank. Its
-//     content is kept while a call lasts; calls of any shapes may use the same
-//     memory one after the other with nothing between them. Ranges that PullReduce
-//     reads and PutMulti writes begin at multiples of 16 bytes, as do the ranges of
-//     Scratch that they work with; a PutMulti from Recv may begin anywhere. They may
-//     do whole units of 16 bytes: what is behind the end of the range of Multi or
-//     Scratch in its last unit is nobody's.
+//   - Multi is MultiElems elements and each cell of a Board is CellElems elements,
+//     aligned to 16 bytes, the same on every rank. Their content is kept while a call
+//     lasts; calls of any shapes may use the same memory one after the other with
+//     nothing between them. Ranges that PullReduce reads and PutMulti writes begin at
+//     multiples of 16 bytes, as do the ranges of Scratch that they work with; a
+//     PutMulti from Recv may begin anywhere. They may do whole units of 16 bytes: what
+//     is behind the end of the range of Multi, Board or Scratch in its last unit is
+//     nobody's. A range of a Board is within one cell.
+//   - A PutMulti only begins. It is over, and may be told of, with the next Put to
+//     any rank. Which memory a cell is, is the executor's business: it may be another
+//     one for each posting, of which the Puts that follow tell. In each call, whoever
+//     posts tells all ranks after its last PutMulti.
 //
 // One rank has a Copy, or nothing; no elements are no steps. Barriers have steps
 // for two ranks and more.

@@ -12,8 +12,8 @@ import (
 func Print(w io.Writer, s *Schedule) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "%s, rank %d: %v; %d steps, %d elements of scratch", s.Algorithm, s.Rank, s.Shape, len(s.Steps), s.ScratchElems)
-	if s.MultiElems > 0 {
-		fmt.Fprintf(b, ", %d of multicast memory", s.MultiElems)
+	if s.CellElems > 0 {
+		fmt.Fprintf(b, ", in multicast memory %d of its own and boards of %d cells of %d", s.MultiElems, Slots, s.CellElems)
 	}
 	fmt.Fprintf(b, "\n%5s %5s %7s  step\n", "", "stage", "segment")
 	for i := range s.Steps {

@@ -298,6 +298,8 @@ func elements(r Range) string {
 		buf = "s"
 	case Multi:
 		buf = "m"
+	case Board:
+		buf = "b"
 	}
 	return fmt.Sprintf("%s%d:%d", buf, r.From, r.To)
 }

@@ -29,13 +29,26 @@ type process struct {
 	done  bool
 	clock clock
 
-	mem   [Multi + 1]memory
-	inbox []message
-	multi []shadow // of this rank's replica
+	mem    [Multi + 1]memory
+	inbox  []message
+	multi  []shadow   // of this rank's replica
+	boards [][]posted // what others and it have posted there, by rank
+	heard  []uint32   // by rank: the epoch in which it sent the last message that came from it
+
+	posts [Slots]uint32 // epochs in which the latest postings to its own cells began
+	under []Range       // what is put to all and not waited for
 
 	touched [][]uint32 // per call and rank: the last epoch in which it touched this replica
 	ended   []clock    // per call
+	told    [][]uint32 // heard, per call, when it ended
+	posted  []uint32   // per call: the last epoch in which it posted
 	trace   uint64     // a hash of all that others can see
+}
+
+// posted is an element of a board.
+type posted struct {
+	of value
+	shadow
 }
 
 // memory is a buffer: part of a piece of memory, from element base on.
@@ -72,7 +85,11 @@ func newMachine(schedules []*Schedule, calls int, inPlace bool, y *symbols) *mac
 	}
 	for r := range m.procs {
 		p := &process{rank: r, clock: make(clock, s.Ranks), inbox: make([]message, s.Ranks),
-			multi: make([]shadow, schedules[r].MultiElems), ended: make([]clock, calls), touched: make([][]uint32, calls)}
+			multi: make([]shadow, schedules[r].MultiElems), ended: make([]clock, calls), touched: make([][]uint32, calls),
+			boards: make([][]posted, s.Ranks), heard: make([]uint32, s.Ranks), told: make([][]uint32, calls), posted: make([]uint32, calls)}
+		for i := range p.boards {
+			p.boards[i] = make([]posted, Slots*schedules[r].CellElems)
+		}
 		for i := range p.touched {
 			p.touched[i] = make([]uint32, s.Ranks)
 		}
@@ -146,7 +163,8 @@ func (m *machine) advance(p *process) bool {
 	if m.failed = m.result(p); m.failed != nil {
 		return false
 	}
-	p.ended[p.call] = slices.Clone(p.clock)
+	p.ended[p.call], p.told[p.call] = slices.Clone(p.clock), slices.Clone(p.heard)
+	p.under = p.under[:0]
 	p.call, p.step = p.call+1, 0
 	if p.done = p.call == m.calls; !p.done {
 		m.begin(p)
@@ -209,6 +227,7 @@ func (m *machine) put(p *process, s *Step) bool {
 	l.queue = append(l.queue, message{full: true, of: slices.Clone(src), clock: slices.Clone(p.clock), stage: s.Stage, segment: s.Segment})
 	l.sent++
 	p.clock[p.rank]++
+	p.under = p.under[:0]
 	p.see(uint64(s.Peer), src)
 	return true
 }
@@ -231,6 +250,7 @@ func (m *machine) wait(p *process, s *Step) bool {
 	}
 	p.inbox[s.Peer] = got
 	p.clock.join(got.clock)
+	p.heard[s.Peer] = got.clock[s.Peer]
 	return true
 }
 
@@ -262,7 +282,7 @@ func (m *machine) pullReduce(p *process, s *Step) bool {
 	list := make([]value, m.shape.Ranks)
 	for i := range dst {
 		for r := range list {
-			if !m.touch(p, r, src.From+i, false) {
+			if !m.touchMulti(p, r, src.From+i, false) {
 				return false
 			}
 			list[r] = m.procs[r].mem[Multi].of[src.From+i]
@@ -284,18 +304,38 @@ func (m *machine) putMulti(p *process, s *Step) bool {
 		return false
 	}
 	p.see(uint64(s.Dst.From), src)
-	size := roundUp(s.Dst.Len(), m.shape.unit()) // here as well
+	cell, now := m.cell(), p.clock[p.rank]
+	slot := s.Dst.From / cell
+	if p.posts[slot] != now {
+		// A new posting, maybe in other memory: what the cell held is gone.
+		p.posts[slot] = now
+		if !m.post(p, slot*cell, make([]value, cell)) {
+			return false
+		}
+	}
+	p.posted[p.call] = now
+	p.under = append(p.under, s.Srcs[0])
+	whole := make([]value, roundUp(len(src), m.shape.unit())) // here as well
+	copy(whole, src)
+	return m.post(p, s.Dst.From, whole)
+}
+
+// post has elements of a rank's board be what they are in all replicas.
+func (m *machine) post(p *process, from int, of []value) bool {
 	for r, q := range m.procs {
-		for i := range size {
-			if !m.touch(p, r, s.Dst.From+i, true) {
+		for i, v := range of {
+			x := &q.boards[p.rank][from+i]
+			if !m.touch(p, r, &x.shadow, true, Board, from+i) {
 				return false
 			}
-			q.mem[Multi].of[s.Dst.From+i] = 0
+			x.of = v
 		}
-		copy(q.mem[Multi].of[s.Dst.From:], src)
 	}
 	return true
 }
+
+// cell is the number of elements of a cell.
+func (m *machine) cell() int { return m.schedules[0].CellElems }
 
 // see notes what others can see of p, to compare executions.
 func (p *process) see(where uint64, of []value) {
@@ -310,21 +350,52 @@ func (m *machine) read(p *process, r Range) ([]value, bool) {
 	if r.Buf == Inbox {
 		return p.inbox[r.Peer].of[r.From:r.To], true
 	}
+	if r.Buf == Board {
+		return m.readBoard(p, r)
+	}
 	of := p.mem[r.Buf].of[r.From:r.To]
 	if i := slices.Index(of, 0); i >= 0 {
 		return nil, m.fail(p, "reads %v[%d], which nobody wrote", r.Buf, r.From+i)
 	}
 	for i := range of {
-		if r.Buf == Multi && !m.touch(p, p.rank, r.From+i, false) {
+		if r.Buf == Multi && !m.touchMulti(p, p.rank, r.From+i, false) {
 			return nil, false
 		}
 	}
 	return of, true
 }
 
-func (m *machine) write(p *process, r Range, of []value) bool {
+// readBoard returns what a rank has posted.
+func (m *machine) readBoard(p *process, r Range) ([]value, bool) {
+	of := make([]value, r.Len())
+	heard := p.heard[r.Peer]
+	if r.Peer == p.rank {
+		heard = p.clock[p.rank] - 1 // it has sent a message since then
+	}
 	for i := range of {
-		if r.Buf == Multi && !m.touch(p, p.rank, r.From+i, true) {
+		x := &p.boards[r.Peer][r.From+i]
+		if !m.touch(p, p.rank, &x.shadow, false, Board, r.From+i) {
+			return nil, false
+		}
+		if x.of == 0 {
+			return nil, m.fail(p, "reads %v[%d] of rank %d, which the latest posting does not have", r.Buf, r.From+i, r.Peer)
+		}
+		if x.wrote.epoch > heard {
+			return nil, m.fail(p, "reads %v[%d] of rank %d, of which no message from that rank has told", r.Buf, r.From+i, r.Peer)
+		}
+		of[i] = x.of
+	}
+	return of, true
+}
+
+func (m *machine) write(p *process, r Range, of []value) bool {
+	for _, x := range p.under {
+		if m.meet(p, r, x) {
+			return m.fail(p, "overwrites %v, which is put to all and not waited for", x)
+		}
+	}
+	for i := range of {
+		if r.Buf == Multi && !m.touchMulti(p, p.rank, r.From+i, true) {
 			return false
 		}
 	}
@@ -335,9 +406,14 @@ func (m *machine) write(p *process, r Range, of []value) bool {
 	return true
 }
 
-// touch notes an access of p to the replica of a rank and refuses it if it may
-// meet another one.
-func (m *machine) touch(p *process, replica, at int, write bool) bool {
+// touchMulti notes an access of p to what a rank contributes.
+func (m *machine) touchMulti(p *process, replica, at int, write bool) bool {
+	return m.touch(p, replica, &m.procs[replica].multi[at], write, Multi, at)
+}
+
+// touch notes an access of p to an element of the replica of a rank and refuses it if
+// it may meet another one.
+func (m *machine) touch(p *process, replica int, s *shadow, write bool, buf Buffer, at int) bool {
 	if replica != p.rank {
 		for q, epoch := range m.begun[p.call] {
 			if epoch == 0 || !p.clock.knows(q, epoch) {
@@ -347,7 +423,7 @@ func (m *machine) touch(p *process, replica, at int, write bool) bool {
 		m.procs[replica].touched[p.call][p.rank] = p.clock[p.rank]
 	}
 	now := access{rank: p.rank, epoch: p.clock[p.rank], step: p.step, call: p.call}
-	s, verb := &m.procs[replica].multi[at], "reads"
+	verb := "reads"
 	var other access
 	ok := false
 	if write {
@@ -359,7 +435,7 @@ func (m *machine) touch(p *process, replica, at int, write bool) bool {
 	if ok {
 		return true
 	}
-	return m.fail(p, "%s multi[%d] of rank %d with no message between that and step %d of rank %d (%v)%s", verb, at, replica,
+	return m.fail(p, "%s %v[%d] of rank %d with no message between that and step %d of rank %d (%v)%s", verb, buf, at, replica,
 		other.step, other.rank, m.schedules[other.rank].Steps[other.step], earlier(p.call-other.call))
 }
 
@@ -407,6 +483,11 @@ func (m *machine) finish() error {
 			for q, epoch := range p.touched[call] {
 				if !p.ended[call].knows(q, epoch) {
 					return m.errorAt(r, -1, call, fmt.Sprintf("ends before it knows that rank %d is through with its replica", q))
+				}
+			}
+			for q, of := range m.procs {
+				if q != r && of.posted[call] > p.told[call][q] {
+					return m.errorAt(r, -1, call, fmt.Sprintf("ends before a message told it of the last posting of rank %d", q))
 				}
 			}
 		}

@@ -85,8 +85,18 @@ var mutations = []struct {
 		}
 		r := &x.Srcs[rng.IntN(len(x.Srcs))]
 		before := r.Buf
-		r.Buf = Buffer(rng.IntN(5) + 1)
+		r.Buf = Buffer(rng.IntN(6) + 1)
 		return r.Buf != before && r.Len() > 0
+	}},
+	{"owner", func(s *Schedule, i int, rng *rand.Rand) bool {
+		x := &s.Steps[i]
+		r := &x.Dst
+		if x.Kind == Copy {
+			r = &x.Srcs[0]
+		}
+		before := r.Peer
+		r.Peer = rng.IntN(s.Shape.Ranks)
+		return r.Buf == Board && r.Peer != before
 	}},
 	{"order", func(s *Schedule, i int, rng *rand.Rand) bool {
 		x := &s.Steps[i]
@@ -176,7 +186,7 @@ func TestRandomMutations(t *testing.T) {
 	// What remains is order within a rank that does not matter, such as that of two
 	// puts to different peers, doing twice what can be done twice, and putting from
 	// Recv what was copied there from Send.
-	for _, name := range []string{"peer", "length", "move source", "move destination", "order", "complete"} {
+	for _, name := range []string{"peer", "length", "move source", "move destination", "owner", "order", "complete"} {
 		require.Zero(t, tallies[name].survived, name)
 	}
 	require.Less(t, survived, tried/4)
@@ -219,6 +229,61 @@ func TestEveryReduction(t *testing.T) {
 		}
 	}
 	t.Logf("%d reductions were refused", tried)
+}
+
+// TestEveryPosting breaks each step on a board in each way that counts: left out, of
+// another rank, in the other cell, overwritten while it is under way, read before the
+// last message came. All are refused.
+func TestEveryPosting(t *testing.T) {
+	tried := map[Kind]int{}
+	for _, c := range []Collective{AllReduce, Broadcast} {
+		for n := 2; n <= 5; n++ {
+			s := Shape{Collective: c, Ranks: n, Count: 90, ElemBytes: 4, MessageBytes: 32, Cells: 2}
+			good := all(t, "multimem", s)
+			cell := good[0].CellElems
+			refused := func(r, i int, what string, spoil func(x *Schedule)) {
+				t.Helper()
+				broken := clone(good)
+				spoil(broken[r])
+				require.ErrorAs(t, Verify(broken), new(*VerifyError), "%v: rank %d: %v: %s", s, r, good[r].Steps[i], what)
+				tried[good[r].Steps[i].Kind]++
+			}
+			for r, x := range good {
+				for i, step := range x.Steps {
+					board := func(x *Schedule) *Range { return &x.Steps[i].Dst }
+					if step.Kind == Copy {
+						board = func(x *Schedule) *Range { return &x.Steps[i].Srcs[0] }
+					}
+					if board(x).Buf != Board {
+						continue
+					}
+					refused(r, i, "left out", func(x *Schedule) { x.Steps = slices.Delete(x.Steps, i, i+1) })
+					refused(r, i, "another rank", func(x *Schedule) { board(x).Peer = (board(x).Peer + 1) % n })
+					refused(r, i, "the other cell", func(x *Schedule) {
+						b := board(x)
+						d := cell
+						if b.From >= cell {
+							d = -cell
+						}
+						b.From, b.To = b.From+d, b.To+d
+					})
+					if owner := board(x).Peer; step.Kind == Copy && owner != r {
+						told := slices.IndexFunc(x.Steps, func(w Step) bool {
+							return w.Kind == Wait && w.Stage == step.Stage && w.Segment == step.Segment && w.Peer == owner
+						})
+						refused(r, i, "read too early", func(x *Schedule) { x.Steps = slices.Insert(x.Steps, told, step) })
+					}
+					if step.Kind == PutMulti && step.Srcs[0].Buf == Scratch {
+						refused(r, i, "overwritten", func(x *Schedule) {
+							over := Step{Kind: Copy, Dst: step.Srcs[0], Srcs: []Range{{Buf: Send, To: step.Srcs[0].Len()}}}
+							x.Steps = slices.Insert(x.Steps, i+1, over)
+						})
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%v were refused", tried)
 }
 
 // TestConcrete executes schedules with numbers in random interleavings, some

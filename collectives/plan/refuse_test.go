@@ -148,17 +148,59 @@ func TestRefused(t *testing.T) {
 			remove(x[2], find(t, x[2], Release, 1))
 		}, `rank 2, step \d+ \(pull-reduce .*\): touches the replica of rank 0 before it knows that rank 0 began the call`},
 		{"missing signal before a copy out", "multimem", pull, func(x []*Schedule) {
-			remove(x[0], find(t, x[0], Put, 3)) // to rank 2, in the second stage
-			remove(x[2], find(t, x[2], Wait, 3))
-			remove(x[2], find(t, x[2], Release, 3))
-		}, `rank 2, step \d+ \(copy recv.* ← multi.*\): reads multi\[\d+\] of rank 2 with no message between that and step \d+ of rank 0 \(put-multi .*\)`},
+			remove(x[0], find(t, x[0], Put, 7)) // to rank 2, in the second stage of the last segment
+			remove(x[2], find(t, x[2], Wait, 7))
+			remove(x[2], find(t, x[2], Release, 7))
+		}, `rank 2, step \d+ \(copy recv.* ← board 0.*\): reads board\[\d+\] of rank 2 with no message between that and step \d+ of rank 0 \(put-multi .*\)`},
 		{"a put after the last signal", "multimem", cast, func(x []*Schedule) {
-			for _, s := range x {
-				s.MultiElems += 4
+			x[0].Steps = append(x[0].Steps, Step{Kind: PutMulti, Dst: Range{Buf: Board, Peer: 0, To: 4}, Srcs: []Range{{Buf: Recv, To: 4}}})
+		}, `rank 1: ends before it knows that rank 0 is through with its replica`},
+		{"a posting that not all hear of", "multimem", cast, func(x []*Schedule) {
+			// Rank 0 hears of the last one by rank 2, which was told.
+			last := len(x[1].Steps) - 1
+			put := x[1].Steps[last] // to rank 0
+			remove(x[1], last)
+			wait := len(x[0].Steps) - 1
+			for ; x[0].Steps[wait].Kind != Wait; wait-- {
 			}
-			to := x[0].MultiElems
-			x[1].Steps = append(x[1].Steps, Step{Kind: PutMulti, Dst: Range{Buf: Multi, From: to - 4, To: to}, Srcs: []Range{{Buf: Recv, To: 4}}})
-		}, `rank 0: ends before it knows that rank 1 is through with its replica`},
+			x[0].Steps[wait].Peer, x[0].Steps[wait+1].Peer = 2, 2
+			x[2].Steps = append(x[2].Steps, put)
+		}, `rank 0, step \d+ \(copy .*\): reads board\[0\] of rank 1, of which no message from that rank has told`},
+		{"a posting that one hears of from another", "multimem", cast, func(x []*Schedule) {
+			i := len(x[2].Steps) - 1
+			for ; x[2].Steps[i].Kind != Put; i-- {
+			}
+			x[2].Steps = slices.Insert(x[2].Steps, i, Step{Kind: PutMulti, Dst: Range{Buf: Board, Peer: 2, To: 4}, Srcs: []Range{{Buf: Recv, To: 4}}})
+		}, `rank 0: ends before a message told it of the last posting of rank 2`},
+		{"its own posting before a message", "multimem", pull, func(x []*Schedule) {
+			i := find(t, x[0], PutMulti, 0)
+			dst := x[0].Steps[i].Dst
+			x[0].Steps = slices.Insert(x[0].Steps, i+1, Step{Kind: Copy, Dst: Range{Buf: Recv, To: dst.Len()}, Srcs: []Range{dst}})
+		}, `rank 0, step \d+ \(copy recv.* ← board 0.*\): reads board\[\d+\] of rank 0, of which no message from that rank has told`},
+		{"a put to all overwritten", "multimem", pull, func(x []*Schedule) {
+			i := find(t, x[0], PutMulti, 0)
+			src := x[0].Steps[i].Srcs[0]
+			x[0].Steps = slices.Insert(x[0].Steps, i+1, Step{Kind: Copy, Dst: src, Srcs: []Range{{Buf: Send, To: src.Len()}}})
+		}, `rank 0, step \d+ \(copy scratch.*\): overwrites scratch.*, which is put to all and not waited for`},
+		{"a posting in two parts with a message between", "multimem", pull, func(x []*Schedule) {
+			i := find(t, x[0], PutMulti, 0)
+			s := x[0].Steps[i]
+			half := s
+			half.Srcs = []Range{s.Srcs[0]}
+			half.Dst.To, half.Srcs[0].To = s.Dst.From+1, s.Srcs[0].From+1
+			x[0].Steps = append(x[0].Steps, half)
+		}, `(with no message between|ends before)`},
+		{"another's board", "multimem", pull, func(x []*Schedule) {
+			x[0].Steps[find(t, x[0], PutMulti, 0)].Dst.Peer = 1
+		}, `rank 0, step \d+ \(put-multi .*\): must post the caller's memory or Scratch, on the rank's own board`},
+		{"two cells at once", "multimem", cast, func(x []*Schedule) {
+			s := &x[0].Steps[find(t, x[0], Copy, 0)]
+			s.Srcs[0].From, s.Srcs[0].To = 2, 18
+		}, `rank 0, step \d+ \(copy .*\): uses board 1\[2:18\], which is in several cells of 16 elements`},
+		{"a board reduced", "multimem", pull, func(x []*Schedule) {
+			s := &x[0].Steps[find(t, x[0], Copy, 2)]
+			s.Kind, s.Srcs = Combine, []Range{s.Srcs[0], s.Srcs[0]}
+		}, `rank 0, step \d+ \(combine .*\): reads board .*, which only a copy may`},
 		{"copy in after the signal", "multimem", pull, func(x []*Schedule) {
 			s := x[1].Steps
 			s[0], s[1] = s[1], s[0]
@@ -169,7 +211,7 @@ func TestRefused(t *testing.T) {
 			to := 2
 			remove(x[to], find(t, x[to], Wait, 0))
 			remove(x[to], find(t, x[to], Release, 0))
-		}, `rank 2, step \d+ \(copy recv\[0:\d+\] ← multi\[0:\d+\]; .*\): reads multi\[0\] of rank 2 with no message between that and step \d+ of rank 1 \(put-multi|reads multi\[0\], which nobody wrote`},
+		}, `rank 2, step \d+ \(copy recv\[0:\d+\] ← board 1\[0:\d+\]; .*\): reads board\[0\] of rank 2 with no message between that and step \d+ of rank 1 \(put-multi|which the latest posting does not have`},
 		{"memory used again too early", "multimem", cast, func(x []*Schedule) {
 			// In the third segment the root does not ask rank 2 whether the first is read.
 			third := func(x Step) bool {
@@ -178,11 +220,11 @@ func TestRefused(t *testing.T) {
 			for _, s := range x[1:] {
 				s.Steps = slices.DeleteFunc(s.Steps, third)
 			}
-		}, `rank 1, step \d+ \(put-multi multi\[0:4\] ← recv\[8:12\]; stage 0, segment 2\): writes multi\[0\] of rank 2 with no message between that and step \d+ of rank 2 \(copy recv\[0:4\] ← multi\[0:4\]\)`},
+		}, `rank 1, step \d+ \(put-multi board 1\[0:4\] ← recv\[28:32\]; stage 0, segment 2\): writes board\[0\] of rank 2 with no message between that and step \d+ of rank 2 \(copy recv\[0:16\] ← board 1\[0:16\]\)`},
 		{"unaligned multicast", "multimem", cast, func(x []*Schedule) {
 			s := &x[1].Steps[find(t, x[1], PutMulti, 0)]
 			s.Dst.From, s.Dst.To = s.Dst.From+1, s.Dst.To+1
-		}, `rank 1, step \d+ \(put-multi .*\): has multi\[1:5\], which does not begin at a multiple of 16 bytes`},
+		}, `rank 1, step \d+ \(put-multi .*\): has board 1\[1:5\], which does not begin at a multiple of 16 bytes|which is in several cells`},
 		{"send written to", "oneshot", reduce, func(x []*Schedule) {
 			x[0].Steps = append(x[0].Steps, Step{Kind: Copy, Dst: Range{Buf: Send, To: 1}, Srcs: []Range{{Buf: Recv, To: 1}}})
 		}, `rank 0, step \d+ \(copy send.*\): writes to send\[0:1\], which may only be read`},

@@ -73,14 +73,22 @@ const (
 	// returned. It is read only, and gone after the Release. There is one per peer:
 	// it is released before the next Wait.
 	Inbox
-	// Multi is this rank's replica of the group's multicast memory.
+	// Multi is what this rank contributes to multicast memory: it alone writes there, in
+	// its own replica, and all pull.
 	Multi
+	// Board is what rank Range.Peer has posted to all, as this rank's replica has it:
+	// Slots cells of CellElems elements, one after the other. It alone posts there, by
+	// PutMulti.
+	Board
 )
+
+// Slots is how many cells there are on a Board.
+const Slots = 2
 
 // A Range is elements From … To−1 of a buffer.
 type Range struct {
 	Buf      Buffer
-	Peer     int // of an Inbox
+	Peer     int // of an Inbox or a Board
 	From, To int
 }
 
@@ -91,7 +99,7 @@ func (r Range) Len() int { return r.To - r.From }
 type Kind uint8
 
 const (
-	// Copy: Dst ← Srcs[0].
+	// Copy: Dst ← Srcs[0]. It is the only step that reads a Board.
 	Copy Kind = iota + 1
 	// Put: Srcs[0], possibly empty, goes to Peer as the next message of the lane;
 	// its arrival is the signal. It blocks while all cells of the lane are taken.
@@ -110,10 +118,12 @@ const (
 	// replicas in rank order. The range begins at a multiple of 16 bytes, and may be
 	// read up to the next multiple.
 	PullReduce
-	// PutMulti: Srcs[0] → Dst, a range of Multi, in every replica, this rank's
-	// included. When the step is done the bytes are there, but who is to read them
-	// must be told by a Put. Dst begins at a multiple of 16 bytes, and may be written
-	// up to the next multiple.
+	// PutMulti: Srcs[0] → Dst, a range of this rank's Board, in every replica, this
+	// rank's included. The step only begins it: the bytes are there, and Srcs[0] may be
+	// overwritten, with the next Put to any rank, or when the schedule is done. Who is to
+	// read them must be told by a Put to it. What is put to a cell between two Puts is
+	// one posting, and with its first step all is gone that the cell held before. Dst
+	// begins at a multiple of 16 bytes, and may be written up to the next multiple.
 	PutMulti
 )
 
@@ -144,6 +154,7 @@ type Schedule struct {
 	Rank      int
 
 	ScratchElems int // elements of Scratch
-	MultiElems   int // elements of Multi; 0: no multicast memory is used
+	MultiElems   int // elements of Multi
+	CellElems    int // elements of a cell of a Board; 0: no multicast memory is used
 	Steps        []Step
 }

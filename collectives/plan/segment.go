@@ -12,7 +12,8 @@ import "slices"
 //
 // Segment c begins at time start(c); at time t it is in stage t − start(c). At
 // each time a rank does the sending halves of all segments under way, oldest
-// first, and then their receiving halves. At most Cells segments are under way.
+// first, then their receiving halves, and then what these left for later: copies,
+// while puts to multicast memory are under way. At most Cells segments are under way.
 //
 // Why lanes stay in order: both ends order messages by (time, segment).
 //
@@ -51,6 +52,7 @@ type recipe struct {
 
 	scratch int // elements of Scratch that each segment under way has for itself
 	multi   int // the same of Multi
+	cell    int // elements of a cell on a Board, of which each segment under way has one
 	extra   int // elements of Scratch that a segment may use within one half of a stage
 
 	// begin returns what writes a segment's stages.
@@ -118,12 +120,13 @@ func (w *writer) run(r recipe) error {
 	w.scratch, w.multi = roundUp(r.scratch, u), roundUp(r.multi, u)
 	w.extra = w.scratch * c.slots()
 	w.out.ScratchElems = w.extra + r.extra
-	w.out.MultiElems = w.multi * c.slots()
+	w.out.MultiElems, w.cell = w.multi*c.slots(), roundUp(r.cell, u)
+	w.out.CellElems = w.cell
 
 	type flight struct {
 		part
-		write func(stage int)
-		then  []Step
+		write      func(stage int)
+		then, late []Step
 	}
 	var air []flight
 	for t, next := 0, 0; next < c.segments || len(air) > 0; t++ {
@@ -134,12 +137,15 @@ func (w *writer) run(r recipe) error {
 		}
 		for i := range air {
 			f := &air[i]
-			w.stage, w.segment, w.then = t-c.start(f.index), f.index, f.then[:0]
+			w.stage, w.segment, w.then, w.late = t-c.start(f.index), f.index, f.then[:0], f.late[:0]
 			f.write(w.stage)
-			f.then = w.then
+			f.then, f.late = w.then, w.late
 		}
 		for i := range air {
 			w.out.Steps = append(w.out.Steps, air[i].then...)
+		}
+		for i := range air {
+			w.out.Steps = append(w.out.Steps, air[i].late...)
 		}
 		if t == c.stages-1 { // the first segment is through: about how many steps will it be?
 			done := 0

@@ -10,12 +10,21 @@ import (
 
 // TableOptions limit what a table may choose from.
 type TableOptions struct {
-	Topology  Topology // nil: all ranks are on one node
-	Multicast bool     // the transport has multicast memory
-	Spec      Spec     // what the user allows
+	Topology  Topology  // nil: all ranks are on one node
+	Multicast Multicast // what the transport has
+	Spec      Spec      // what the user allows
 	// Allow, if not nil, says whether an algorithm may be used at all.
 	Allow func(Algorithm) bool
 }
+
+// Multicast is the multicast memory of a transport.
+type Multicast uint8
+
+const (
+	NoMulticast     Multicast = iota
+	MappedMulticast           // replicas in memory that all map, and write and read one by one
+	FabricMulticast           // a fabric's, which replicates and reduces on the way
+)
 
 // A Table says which algorithm is the fastest for how many bytes. It has one
 // for every number of bytes. It never changes.
@@ -59,7 +68,7 @@ func (o *TableOptions) candidates(c Collective) ([]string, error) {
 	var usable []string
 	for _, name := range Algorithms(c) {
 		a, ok := Lookup(c, name)
-		if ok && (o.Multicast || !a.Multicast) && (o.Allow == nil || o.Allow(a)) {
+		if ok && (o.Multicast != NoMulticast || !a.Multicast) && (o.Allow == nil || o.Allow(a)) {
 			usable = append(usable, name)
 		}
 	}

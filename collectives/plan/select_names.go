@@ -4,24 +4,25 @@ import "slices"
 
 // Options returns what may be chosen for a collective: what the spec allows and
 // the transport can do. Of reductions only those that keep rank order, so that
-// results don't depend on the choice; unless the spec names an algorithm that can
-// be used, or excludes all that keep it.
-func (s Spec) Options(c Collective, multicast bool) TableOptions {
+// results don't depend on the choice, and those by a fabric's multicast memory, which
+// keeps it in software; unless the spec names an algorithm that can be used, or
+// excludes all that keep it.
+func (s Spec) Options(c Collective, multicast Multicast) TableOptions {
 	o := TableOptions{Multicast: multicast, Spec: s}
 	if !c.reduces() || s.Names(c, multicast) || s.excludesRankOrder(c) {
 		return o
 	}
-	o.Allow = func(a Algorithm) bool { return a.RankOrder }
+	o.Allow = func(a Algorithm) bool { return a.RankOrder || a.Multicast && multicast == FabricMulticast }
 	return o
 }
 
 // Names says whether the spec asks by name for an algorithm of a collective
 // that can be used, be it by a list for it or by one for all.
-func (s Spec) Names(c Collective, multicast bool) bool {
+func (s Spec) Names(c Collective, multicast Multicast) bool {
 	l, ok := s.list(c)
 	return ok && !l.except && slices.ContainsFunc(l.names, func(name string) bool {
 		a, known := Lookup(c, name)
-		return known && (multicast || !a.Multicast)
+		return known && (multicast != NoMulticast || !a.Multicast)
 	})
 }
 

@@ -30,7 +30,7 @@ func TestTableHasNoHole(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range Collectives() {
 		for _, n := range ranks {
-			options := []TableOptions{{}, {Multicast: true, Topology: Spread(n, 2)}, {Spec: spec}}
+			options := []TableOptions{{}, {Multicast: MappedMulticast, Topology: Spread(n, 2)}, {Spec: spec}}
 			if n > 9 {
 				options = options[:1]
 			}
@@ -43,7 +43,7 @@ func TestTableHasNoHole(t *testing.T) {
 					name := table.Choose(bytes)
 					a, ok := Lookup(c, name)
 					require.True(t, ok, "%d bytes: %q", bytes, name)
-					require.True(t, o.Multicast || !a.Multicast)
+					require.True(t, o.Multicast != NoMulticast || !a.Multicast)
 					if bytes > 1<<16 && (bytes < 1<<30 || n != 2 && n != 5) {
 						continue // the schedule is the same but longer
 					}
@@ -166,7 +166,7 @@ func TestTableOptions(t *testing.T) {
 		return names
 	}
 	require.Equal(t, []string{"ring"}, only("allreduce:ring", TableOptions{}))
-	require.Equal(t, []string{"multimem"}, only("multimem", TableOptions{Multicast: true}))
+	require.Equal(t, []string{"multimem"}, only("multimem", TableOptions{Multicast: MappedMulticast}))
 	require.NotContains(t, only("", TableOptions{}), "multimem")
 	require.NotContains(t, only("multimem", TableOptions{}), "multimem", "a default list of what can't be used counts for nothing")
 	require.NotContains(t, only("^twoshot", TableOptions{}), "twoshot")
@@ -316,7 +316,7 @@ func TestSpecOptions(t *testing.T) {
 		chosen := func(text string) []string {
 			s, err := ParseSpec(text)
 			require.NoError(t, err)
-			o := s.Options(c, true)
+			o := s.Options(c, MappedMulticast)
 			names, err := o.candidates(c)
 			require.NoError(t, err)
 			return names
@@ -339,16 +339,16 @@ func TestSpecOptions(t *testing.T) {
 func TestSpecNames(t *testing.T) {
 	s, err := ParseSpec("allreduce:multimem;broadcast:multimem,tree")
 	require.NoError(t, err)
-	require.False(t, s.Names(AllReduce, false))
-	require.True(t, s.Names(AllReduce, true))
-	require.True(t, s.Names(Broadcast, false))
+	require.False(t, s.Names(AllReduce, NoMulticast))
+	require.True(t, s.Names(AllReduce, MappedMulticast))
+	require.True(t, s.Names(Broadcast, NoMulticast))
 	for text, want := range map[string][]Collective{
 		"": nil, "^ring": nil, "bruck": {AllGather, AllToAll}, "bruck;allgather:^ring": {AllToAll}, "reduce:tree": {Reduce},
 	} {
 		s, err := ParseSpec(text)
 		require.NoError(t, err)
 		for _, c := range Collectives() {
-			require.Equal(t, slices.Contains(want, c), s.Names(c, true), "%q, %v", text, c)
+			require.Equal(t, slices.Contains(want, c), s.Names(c, FabricMulticast), "%q, %v", text, c)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestTable(t *testing.T) {
 					for _, s := range shapes(c, n) {
 						schedules := all(t, name, s)
 						require.NoError(t, Verify(schedules))
-						if schedules[0].MultiElems > 0 {
+						if schedules[0].CellElems > 0 {
 							require.NoError(t, VerifyCalls(3, schedules))
 						}
 						verified++

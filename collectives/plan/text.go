@@ -15,7 +15,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-var bufferNames = [...]string{Send: "send", Recv: "recv", Scratch: "scratch", Inbox: "inbox", Multi: "multi"}
+var bufferNames = [...]string{Send: "send", Recv: "recv", Scratch: "scratch", Inbox: "inbox", Multi: "multi", Board: "board"}
 
 func (b Buffer) String() string {
 	if int(b) < len(bufferNames) && b != 0 {
@@ -24,10 +24,10 @@ func (b Buffer) String() string {
 	return fmt.Sprintf("buffer %d", uint8(b))
 }
 
-// String is like "recv[3:8]", or "inbox 2[0:5]" for an inbox of peer 2.
+// String is like "recv[3:8]", or "inbox 2[0:5]" for the inbox, or board, of peer 2.
 func (r Range) String() string {
-	if r.Buf == Inbox {
-		return fmt.Sprintf("inbox %d[%d:%d]", r.Peer, r.From, r.To)
+	if r.Buf == Inbox || r.Buf == Board {
+		return fmt.Sprintf("%v %d[%d:%d]", r.Buf, r.Peer, r.From, r.To)
 	}
 	return fmt.Sprintf("%v[%d:%d]", r.Buf, r.From, r.To)
 }

@@ -42,6 +42,9 @@ func (e *VerifyError) Error() string {
 //   - no step reads what was not written or is gone, or writes what it must not;
 //   - no two accesses to multicast memory of which one writes are unordered, in
 //     this call or in another one before or after, of any shape;
+//   - what is read on a board was told of by a message of its owner since it was posted,
+//     and is of the latest posting to its cell; what is put to all is not overwritten
+//     before the next message; and all ranks hear of the last posting of each;
 //   - every element of the result is made of exactly the right contributions, in
 //     the algorithm's documented order, which also means the same on all ranks,
 //     and is called complete once, or, of a scan, never;
@@ -104,10 +107,12 @@ func checkSet(calls int, schedules []*Schedule) error {
 		switch {
 		case s == nil || s.Rank != r || s.Algorithm != a.Algorithm || !reflect.DeepEqual(s.Shape, a.Shape):
 			return bad(r, "the schedule is of another rank, algorithm or shape")
-		case s.MultiElems != a.MultiElems:
-			return bad(r, fmt.Sprintf("the replica has %d elements, that of rank 0 %d", s.MultiElems, a.MultiElems))
-		case s.MultiElems < 0 || s.ScratchElems < 0:
+		case s.MultiElems != a.MultiElems || s.CellElems != a.CellElems:
+			return bad(r, fmt.Sprintf("the replica has %d elements and cells of %d, that of rank 0 %d and %d", s.MultiElems, s.CellElems, a.MultiElems, a.CellElems))
+		case s.MultiElems < 0 || s.ScratchElems < 0 || s.CellElems < 0:
 			return bad(r, "memory of negative size")
+		case s.CellElems%a.Shape.unit() != 0:
+			return bad(r, fmt.Sprintf("cells of %d elements, which are no multiple of %d bytes", s.CellElems, granule))
 		}
 	}
 	return nil

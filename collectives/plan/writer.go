@@ -10,8 +10,10 @@ type writer struct {
 
 	stage, segment int
 	then           []Step // the receiving half of the current stage
+	late           []Step // what follows the receiving halves of all segments under way
 
 	scratch, multi int // elements per segment under way
+	cell           int // elements of a cell on a Board
 	extra          int // where in Scratch recipe.extra begins
 	ranges         []Range
 }
@@ -21,6 +23,12 @@ type writer struct {
 func (w *writer) work(p part, at, n int) Range {
 	from := p.slot*w.scratch + at
 	return Range{Buf: Scratch, From: from, To: from + n}
+}
+
+// posted is the part of a rank's Board that a segment has for itself.
+func (w *writer) posted(p part, owner, from, to int) Range {
+	at := p.slot * w.cell
+	return Range{Buf: Board, Peer: owner, From: at + from, To: at + to}
 }
 
 // common is the part of Multi that a segment has for itself.
@@ -147,6 +155,13 @@ func (w *writer) await(peer int) {
 func (w *writer) copy(dst, src Range) {
 	if src.Len() > 0 {
 		w.second(Step{Kind: Copy, Dst: dst, Srcs: w.list(src)})
+	}
+}
+
+// take copies what is posted, when all else is done that can be at this time.
+func (w *writer) take(dst, src Range) {
+	if src.Len() > 0 {
+		w.late = append(w.late, w.mark(Step{Kind: Copy, Dst: dst, Srcs: w.list(src)}))
 	}
 }
 

@@ -40,7 +40,7 @@ func (t *Transport) importDevice(x transport.Exported) (*device, handle, error) 
 		return nil, h, err
 	}
 	t.mu.Lock()
-	_, err = t.device() // so that it is known, should the handle be of this rank
+	own, err := t.device() // so that it is known, should the handle be of this rank
 	t.mu.Unlock()
 	if err != nil {
 		return nil, h, err
@@ -57,6 +57,9 @@ func (t *Transport) importDevice(x transport.Exported) (*device, handle, error) 
 		return d, h, nil
 	}
 	if x.File == nil {
+		if h.device == own.id { // an exchange may leave out what this rank has
+			return own, h, authenticate(x.Handle, own, t.cfg.key)
+		}
 		return nil, h, fmt.Errorf("%w: no descriptor came with it (limit on open files?)", transport.ErrHandle)
 	}
 	file, err := identify(x.File)

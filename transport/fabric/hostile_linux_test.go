@@ -91,6 +91,23 @@ func TestForgedHandles(t *testing.T) {
 	require.LessOrEqual(t, m, maps)
 }
 
+// TestOwnWithoutDescriptor: an exchange may leave out the descriptor of what comes back
+// to its own rank, and of nothing else.
+func TestOwnWithoutDescriptor(t *testing.T) {
+	a, b := shared(t), shared(t)
+	x, err := a.ExportDevice()
+	require.NoError(t, err)
+	x.Close()
+	x.File = nil
+	require.NoError(t, a.ImportDevice(x))
+	require.ErrorIs(t, b.ImportDevice(x), transport.ErrHandle)
+	for i := range x.Handle {
+		y := x
+		y.Handle[i] ^= 1
+		require.ErrorIs(t, a.ImportDevice(y), transport.ErrHandle, "byte %d", i)
+	}
+}
+
 // TestRefusedDescriptors: what comes with a handle must be a device, sealed.
 func TestRefusedDescriptors(t *testing.T) {
 	a, b := shared(t), shared(t)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weft-go/weft/transport/fabric/faults"
 )
@@ -56,13 +57,18 @@ func (c *config) setPlan(text string) error {
 // unseen says whether the race detector must not see bytes move.
 func (t *Transport) unseen() bool { return t.cfg.decider != nil }
 
-// links number the phases of each link.
+// links number the phases of each link. This rank's links to the first ranks are
+// numbered without a lock.
 type links struct {
+	near   [64]atomic.Uint64 // by To
 	mu     sync.Mutex
 	phases map[faults.Link]uint64
 }
 
 func (l *links) next(link faults.Link) uint64 {
+	if link.To >= 0 && link.To < len(l.near) {
+		return l.near[link.To].Add(1) - 1
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.phases == nil {

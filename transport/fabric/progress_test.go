@@ -133,7 +133,7 @@ func reduceTogether(ctx context.Context, e *progress.Engine) error {
 	me, n := e.Rank(), e.Ranks()
 	e.Begin(ctx, 30*time.Second, 1000, 7)
 	const bytes = 4096
-	if err := e.OpenMulti(ctx, bytes); err != nil {
+	if err := e.OpenMulti(ctx, bytes, 256); err != nil {
 		return err
 	}
 	own := e.Multi()
@@ -156,15 +156,19 @@ func reduceTogether(ctx context.Context, e *progress.Engine) error {
 	for i := range mine {
 		mine[i] = byte(me + 1)
 	}
-	if err := e.PutMulti(bytes/2+uint64(me)*256, mine); err != nil {
+	if err := e.PutMulti(1, 0, mine); err != nil {
 		return err
 	}
 	if err := everybody(e); err != nil {
 		return err
 	}
 	for r := range n {
+		posted, err := e.Board(r, 1)
+		if err != nil {
+			return err
+		}
 		for i := range 256 {
-			if b := own[bytes/2+r*256+i]; b != byte(r+1) {
+			if b := posted[i]; b != byte(r+1) {
 				return fmt.Errorf("byte %d of rank %d is %d", i, r, b)
 			}
 		}

@@ -15,20 +15,28 @@ import (
 var ErrDetour = errors.New("not a message between engines")
 
 // A detour is what goes to a peer another way because the link to it does not
-// work: a message of a lane, or a credit.
+// work: a message of a lane, or a credit; or because multicast memory does not, see
+// around.go.
 type detour struct {
 	mail   bool
 	credit bool   // epoch is the number of epochs released
-	cell   int    // that the message was begun in, or NoCell
-	epoch  uint64 // of the message
+	multi  uint32 // of multicast memory: detourPost, detourAsk or detourAnswer; else 0
+	cell   int    // that the message was begun in, or NoCell; the slot of a posting
+	epoch  uint64 // of the message, or its number
 	data   []byte // the message, as it would lie in the cell
 }
+
+const (
+	detourPost   = 4 // a part of a posting
+	detourAsk    = 5 // for what the peer contributes
+	detourAnswer = 6 // that
+)
 
 // detourBytes is what stands before the data: kind, cell, epoch.
 const detourBytes = 16
 
 func (d detour) append(b []byte) []byte {
-	kind := uint32(0)
+	kind := d.multi
 	if d.mail {
 		kind |= 1
 	}
@@ -50,7 +58,10 @@ func parseDetour(b []byte) (detour, error) {
 		mail: kind&1 != 0, credit: kind&2 != 0, cell: int(int32(binary.LittleEndian.Uint32(b[4:]))),
 		epoch: binary.LittleEndian.Uint64(b[8:]), data: b[detourBytes:],
 	}
-	if kind > 3 || d.cell < lane.NoCell || d.credit != (len(d.data) == 0) {
+	if kind > 3 {
+		d.mail, d.credit, d.multi = false, false, kind
+	}
+	if kind > detourAnswer || d.cell < lane.NoCell || d.credit != (len(d.data) == 0) {
 		return detour{}, fmt.Errorf("%w: kind %d, cell %d, %d bytes", ErrDetour, kind, d.cell, len(d.data))
 	}
 	return d, nil
@@ -109,15 +120,21 @@ func (e *Engine) Deliver(from int, m []byte) error {
 	if err != nil {
 		return fmt.Errorf("from rank %d: %w", from, err)
 	}
+	if d.multi != 0 {
+		return e.deliverMulti(from, d)
+	}
 	to, l := e.arrived, e.lanes
 	if d.mail {
-		to, l = e.mailArrived, e.layout.mail()
+		to = e.mailArrived
+		if e.mail != nil {
+			l = e.mail.lanes
+		}
 	}
-	if to == nil || d.cell >= l.cells || len(d.data) > l.slotBytes || !d.credit && len(d.data) < tagBytes {
+	if to == nil || d.cell >= l.most() || len(d.data) > l.slotBytes || !d.credit && len(d.data) < tagBytes {
 		return fmt.Errorf("from rank %d: %w: cell %d, %d bytes", from, ErrDetour, d.cell, len(d.data))
 	}
 	to[from].add(d)
-	e.mem.Doorbell().Ring()
+	e.space.first.Doorbell().Ring()
 	return nil
 }
 

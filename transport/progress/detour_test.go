@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
@@ -158,11 +159,20 @@ func TestDeliverRefuses(t *testing.T) {
 	require.ErrorIs(t, e.Deliver(2, good), transport.ErrBounds)
 	for name, bad := range map[string][]byte{
 		"nothing": nil, "short": good[:15], "empty": good[:16], "less than a tag": good[:31],
-		"kind":   append([]byte{4}, good[1:]...),
+		"kind":   append([]byte{7}, good[1:]...),
 		"cell":   detour{cell: 1 << 20, data: make([]byte, 16)}.append(nil),
 		"mail":   detour{mail: true, data: make([]byte, 16)}.append(nil),
 		"long":   detour{data: make([]byte, 1025)}.append(nil),
 		"credit": detour{credit: true, data: make([]byte, 16)}.append(nil),
+
+		"a posting without a place": detour{multi: detourPost, epoch: 1, data: make([]byte, 24)}.append(nil),
+		"to no slot":                detour{multi: detourPost, cell: 2, epoch: 1, data: append(posted{0, 1, 1}.append(nil), 1)}.append(nil),
+		"beyond its end":            detour{multi: detourPost, epoch: 1, data: append(posted{16, 1, 16}.append(nil), 1)}.append(nil),
+		"more than all":             detour{multi: detourPost, epoch: 1, data: append(posted{0, 1, 2}.append(nil), 1, 2)}.append(nil),
+		"too long":                  detour{multi: detourPost, epoch: 1, data: append(posted{0, 1 << 40, 1 << 40}.append(nil), 1)}.append(nil),
+		"a long question":           detour{multi: detourAsk, epoch: 1, data: make([]byte, 17)}.append(nil),
+		"for what is not there":     detour{multi: detourAsk, epoch: 1, data: append(make([]byte, 8), 16, 0, 0, 0, 0, 0, 0, 0)}.append(nil),
+		"an answer to nothing":      detour{multi: detourAnswer, data: make([]byte, 16)}.append(nil),
 	} {
 		require.ErrorIs(t, e.Deliver(1, bad), ErrDetour, name)
 	}
@@ -178,6 +188,8 @@ func FuzzDetour(f *testing.F) {
 	f.Add(detour{cell: 3, epoch: 9, data: []byte("data")}.append(nil))
 	f.Add(detour{mail: true, cell: lane.NoCell, epoch: 1 << 60, data: []byte{1}}.append(nil))
 	f.Add(detour{credit: true, cell: lane.NoCell, epoch: 7}.append(nil))
+	f.Add(detour{multi: detourPost, cell: 1, epoch: 3, data: append(posted{16, 20, 36}.append(nil), 1, 2, 3, 4)}.append(nil))
+	f.Add(detour{multi: detourAsk, epoch: 3, data: make([]byte, 16)}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := parseDetour(b)
 		if err != nil {
@@ -185,5 +197,14 @@ func FuzzDetour(f *testing.F) {
 			return
 		}
 		require.Equal(t, b, d.append(nil))
+		if d.multi == detourPost && d.data != nil {
+			if len(d.data) >= postedBytes && binary.LittleEndian.Uint64(d.data[16:]) > 1<<16 {
+				return // as much memory as it says
+			}
+			var x boxes
+			if err := x.add(d.cell, d.epoch, d.data); err != nil {
+				require.ErrorIs(t, err, ErrDetour)
+			}
+		}
 	})
 }

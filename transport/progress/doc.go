@@ -28,9 +28,20 @@
 //
 // Other transports have no spares, no headers, and one phase per message.
 //
+// # Multicast memory
+//
+// A replica of it is at each rank: what the rank contributes, for [Engine.PullReduce],
+// and for each rank a board on which that rank posts to all, by [Engine.PutMulti]. Both
+// may have several phases under way. A message tells where its sender's latest
+// postings are ([Engine.Board]), and so waits for those under way. Boards have cells as
+// lanes do, by the rules of [lane.Board]: there is no agreement on anything until few
+// are left, and then all make new memory together. What multicast memory can't do goes
+// by Detour as well.
+//
 // # Tags
 //
-// A message starts with a [Tag] of 16 bytes that says which call it belongs to.
+// A message starts with a [Tag] of 16 bytes that says which call it belongs to, and
+// takes along the bulletin of where its sender's postings are.
 // A tag that is not the expected one is a mismatch between the calls of two
 // ranks: [MismatchError]. So is a message of another length; one that is shorter
 // than expected is noticed when the wait for the rest has lasted [StallAfter].

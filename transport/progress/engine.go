@@ -38,7 +38,7 @@ type Engine struct {
 	layout Layout
 	lanes  lanes
 
-	mem   transport.Memory
+	space space // the endpoint's memory
 	own   transport.Endpoint
 	peers []transport.Endpoint // nil at this rank
 	unset func()               // takes the doorbell out of Stop
@@ -55,8 +55,7 @@ type Engine struct {
 	seq, signature uint32
 
 	mail  *Mail // nil if the layout has no mail lanes
-	multi multi
-	zones zones
+	group group // multicast memory
 
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
@@ -71,7 +70,7 @@ type outLane struct {
 
 // inLane is the receiving end of the lane from one peer.
 type inLane struct {
-	*lane.Receiver
+	inEnd
 	credit lane.Word // at the peer: epochs released
 	freed  uint64    // its last value
 	part   uint32
@@ -94,26 +93,29 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		port: port{t: cfg.Transport, rank: cfg.Rank},
-		cfg:  cfg, layout: l, lanes: l.lanes(),
+		cfg:  cfg, layout: l,
 		peers: make([]transport.Endpoint, l.Ranks),
 		out:   make([]outLane, l.Ranks), in: make([]inLane, l.Ranks),
 	}
+	var mail lanes
+	e.lanes, mail = l.complete()
 	if err := e.connect(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	var err error
-	if e.port, err = newPort(&cfg, e.mem, e.newWaiter()); err != nil {
+	if e.port, err = newPort(&cfg, &e.space, e.newWaiter()); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
 	e.arrived = make([]arrivals, l.Ranks)
 	for i := range e.out {
 		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
-		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
+		e.in[i].inEnd = newIn(&e.lanes)
 	}
 	e.words = make([]word, 0, 4)
+	e.group.init(l.Ranks)
 	if l.MailCells > 0 {
-		if e.mail, err = newMail(e); err != nil {
+		if e.mail, err = newMail(e, mail); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -123,7 +125,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 
 // newOut returns the sending end of a lane to a peer.
 func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
-	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), credits: &a.credits}
+	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), granted: l.granted(peer), credits: &a.credits, places: newPlaces(l)}
 	if p := e.peers[peer]; p != nil {
 		o.at = p.ID()
 	}
@@ -131,23 +133,23 @@ func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
 }
 
 func (e *Engine) newWaiter() waiter {
-	return waiter{policy: e.cfg.Policy, mem: e.mem, bell: e.mem.Doorbell(), stop: e.cfg.Stop}
+	return waiter{policy: e.cfg.Policy, mem: &e.space, bell: e.space.first.Doorbell(), stop: e.cfg.Stop}
 }
 
 // connect makes this rank's endpoint and imports those of the peers.
 func (e *Engine) connect(ctx context.Context) error {
-	size := e.layout.Bytes()
-	var err error
-	if e.mem, err = e.t.Alloc(size); err != nil {
+	mem, err := e.t.Alloc(e.layout.Bytes())
+	if err != nil {
 		return err
 	}
-	if e.own, err = e.t.Create(transport.EndpointConfig{Size: size, Counted: true}); err != nil {
+	e.space.init(mem, e.layout.Bytes())
+	if e.own, err = e.t.Create(transport.EndpointConfig{Size: e.layout.Space(), Counted: true}); err != nil {
 		return err
 	}
 	if err := e.own.Ready(ctx); err != nil {
 		return err
 	}
-	if err := e.own.Bind(0, e.mem); err != nil {
+	if err := e.own.Bind(0, mem); err != nil {
 		return err
 	}
 	x, err := e.own.Export()
@@ -203,13 +205,12 @@ func (e *Engine) Close() error {
 			errs = append(errs, p.Destroy())
 		}
 	}
-	errs = append(errs, e.multi.close())
+	e.group.answering.Wait()
+	errs = append(errs, e.group.multi.close())
 	if e.own != nil {
 		errs = append(errs, e.own.Destroy())
 	}
-	if e.mem != nil {
-		errs = append(errs, e.mem.Free())
-	}
+	errs = append(errs, e.space.free())
 	return errors.Join(errs...)
 }
 
@@ -241,6 +242,7 @@ func (e *Engine) Ranks() int { return e.layout.Ranks }
 func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, signature uint32) {
 	e.wait.ctx, e.wait.timeout, e.wait.deadline = ctx, timeout, time.Time{}
 	e.seq, e.signature = uint32(seq), signature
+	e.group.open = false
 	for i := range e.out {
 		e.out[i].part, e.out[i].salt = 0, 0
 		e.in[i].part, e.in[i].salt = 0, 0
@@ -254,18 +256,25 @@ func (e *Engine) Salt(peer int, out, in uint32) {
 }
 
 // Send sends data, at most MessageBytes, to a peer as its next message. It
-// waits for a free cell, and has read data when it returns.
+// waits for a free cell, and has read data when it returns. What this rank posted
+// before is there when the message is, see [Engine.PutMulti].
 func (e *Engine) Send(peer int, data []byte) error {
 	if err := e.check(peer, len(data)); err != nil {
 		return err
+	}
+	if e.group.open {
+		if err := e.Settle(); err != nil {
+			return err
+		}
 	}
 	lane := &e.out[peer]
 	step, err := e.begin(lane, messageBytes(len(data)))
 	if err != nil {
 		return err
 	}
-	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: lane.part}
+	tag := Tag{Seq: e.seq, Signature: e.signature ^ lane.salt, Bytes: uint32(len(data)), Part: partOf(lane.part)}
 	tag.put(e.stage)
+	putBulletin(e.stage, e.group.bulletin)
 	lane.part++
 	return e.send(&lane.outEnd, step, tagBytes, data)
 }
@@ -313,14 +322,14 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	}
 	in := &e.in[peer]
 	length := messageBytes(n)
-	in.want = Tag{Seq: e.seq, Signature: e.signature ^ in.salt, Bytes: uint32(n), Part: in.part}
+	in.want = Tag{Seq: e.seq, Signature: e.signature ^ in.salt, Bytes: uint32(n), Part: partOf(in.part)}
 	at, by := in.Primary(), lane.Counted
 	counter, target := e.lanes.counter(peer, at), in.Base()+length
 	var got uint64
 	var other []byte // the message, if it came by detour
 	var err error
 	if e.faulty {
-		if got = e.mem.Load(counter); got < target {
+		if got = e.mem.load(counter); got < target {
 			got, at, by, other, err = e.find(peer, counter, target)
 		}
 	} else {
@@ -332,12 +341,21 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	msg := other
 	if by != lane.None {
 		e.t.Fence(transport.FenceAcquire)
-		slot := e.lanes.slot(peer, at)
-		msg = e.mem.Bytes()[slot : slot+uint64(e.lanes.slotBytes)]
+		p := in.places.of(in.Next())
+		if at != in.Primary() {
+			var ok bool
+			// By the length that was sent: another is a mismatch, and its tag says so.
+			if p, ok = in.places.next(in.Next(), got&lane.MaxLength); !ok {
+				return nil, fmt.Errorf("progress: a message from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)
+			}
+		}
+		slot := e.lanes.slot(peer, p)
+		msg = e.mem.at(slot, p.room)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
+	e.group.told[peer].Told(getBulletin(msg))
 	switch by {
 	case lane.Counted:
 		if _, err := in.Counted(got, length); err != nil {
@@ -346,7 +364,13 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	case lane.Header:
 		e.stats[peer].ByHeader++
 	}
+	if at != lane.NoCell {
+		in.places.take(in.Next(), length, at != in.Primary())
+	}
 	in.Take(at, by, length)
+	if e.faulty {
+		e.renew(&in.inEnd, peer)
+	}
 	in.part++
 	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
 }
@@ -380,7 +404,7 @@ func (e *Engine) find(peer int, counter, target uint64) (got uint64, at int, by 
 		switch {
 		case err != nil || which == 0:
 			return got, in.Primary(), lane.Counted, nil, err
-		case which <= headers:
+		case which <= headers: // got is the header
 			return got, in.Header(which - 1), lane.Header, nil, nil
 		}
 	}
@@ -399,7 +423,7 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.Primary()):])
+	tag := getTag(e.mem.at(e.lanes.slot(peer, in.places.of(in.Next())), tagBytes))
 	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}
@@ -437,5 +461,6 @@ func (e *Engine) Stats() []PeerStats {
 	for i := range e.out {
 		all[i].Replaced += uint64(e.out[i].Replaced())
 	}
+	all[e.rank].Replaced += e.group.replaced + uint64(e.group.board.Replaced())
 	return all
 }

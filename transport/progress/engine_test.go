@@ -17,6 +17,7 @@ import (
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/pointer"
+	"github.com/weft-go/weft/transport/transporttest"
 )
 
 // tiny makes every cell be used again soon.
@@ -28,12 +29,12 @@ var local = WaitPolicy{InProcess: true}
 // configuration of each.
 func open(t testing.TB, l Layout, change func(cfg *Config)) []*Engine {
 	n := l.Ranks
-	ex := newExchange(n)
+	ends := transporttest.Exchanges(n)
 	engines := make([]*Engine, n)
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for r := range n {
-		cfg := Config{Transport: pointer.NewLocal(), Rank: r, Layout: l, Policy: local, Stop: NewStop(), Exchange: ex.as(r)}
+		cfg := Config{Transport: pointer.NewLocal(), Rank: r, Layout: l, Policy: local, Stop: NewStop(), Exchange: ends[r]}
 		if change != nil {
 			change(&cfg)
 		}
@@ -47,27 +48,6 @@ func open(t testing.TB, l Layout, change func(cfg *Config)) []*Engine {
 		}
 	})
 	return engines
-}
-
-// exchange is an all-gather between goroutines, without files.
-type exchange struct {
-	parts []transport.Exported
-	wg    sync.WaitGroup
-}
-
-func newExchange(n int) *exchange {
-	x := &exchange{parts: make([]transport.Exported, n)}
-	x.wg.Add(n)
-	return x
-}
-
-func (x *exchange) as(rank int) transport.Exchange {
-	return func(_ context.Context, mine transport.Exported) ([]transport.Exported, error) {
-		x.parts[rank] = mine
-		x.wg.Done()
-		x.wg.Wait()
-		return x.parts, nil
-	}
 }
 
 func newSeed(t testing.TB) uint64 {
@@ -310,7 +290,7 @@ func TestCounterBeyondTarget(t *testing.T) {
 	c, err := es[0].t.NewCompletion(1)
 	require.NoError(t, err)
 	l := es[0].lanes
-	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, 0) + 512}
+	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, place{}) + 512}
 	require.NoError(t, es[0].t.PutCounted(c, at, make([]byte, 16), l.counter(0, 0)))
 	_, err = es[1].Recv(0, 16)
 	require.ErrorContains(t, err, "48 bytes counted")
@@ -351,7 +331,7 @@ func TestArguments(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	boom := errors.New("boom")
 	good := func() Config {
-		return Config{Transport: pointer.NewLocal(), Layout: tiny(2), Stop: NewStop(), Exchange: newExchange(1).as(0)}
+		return Config{Transport: pointer.NewLocal(), Layout: tiny(2), Stop: NewStop(), Exchange: transporttest.Exchanges(1)[0]}
 	}
 	for _, c := range []struct {
 		name   string
@@ -512,7 +492,7 @@ func TestFailedReport(t *testing.T) {
 	var got *transport.FabricError
 	require.ErrorAs(t, es[0].Send(1, []byte("x")), &got)
 	require.Equal(t, &transport.FabricError{Op: transport.OpPutCounted, Rank: 0, Peer: 1, Endpoint: es[0].peers[1].ID(),
-		Offset: l.slot(0, 0), Epoch: 0, Attempts: 1, Status: status}, got)
+		Offset: l.slot(0, place{}), Epoch: 0, Attempts: 1, Status: status}, got)
 	require.NotEmpty(t, got.Error())
 
 	require.NoError(t, es[1].Send(0, nil))

@@ -90,6 +90,16 @@ func (l *lagging) Red(c transport.Completion, dst transport.Handle, src []byte, 
 	return lc.start(func() error { return l.Transport.Red(lc.Completion, dst, src, op, typ) })
 }
 
+func (l *lagging) PutMultimem(c transport.Completion, dst transport.Handle, src []byte) error {
+	lc := c.(*lagCompletion)
+	return lc.start(func() error { return l.Transport.PutMultimem(lc.Completion, dst, src) })
+}
+
+func (l *lagging) PullRed(c transport.Completion, dst []byte, src transport.Handle, op transport.RedOp, typ kernels.Type) error {
+	lc := c.(*lagCompletion)
+	return lc.start(func() error { return l.Transport.PullRed(lc.Completion, dst, src, op, typ) })
+}
+
 // TestGivenUp has phases be given up that are carried out later, from sources that
 // must not have changed by then although their sender has gone on.
 func TestGivenUp(t *testing.T) {
@@ -117,5 +127,19 @@ func TestGivenUp(t *testing.T) {
 		require.NotZero(t, sum.Retries)
 		require.NotZero(t, sum.ByHeader)
 		require.NotZero(t, sum.Replaced)
+	}
+}
+
+// TestGivenUpMulti has phases on multicast memory be given up.
+func TestGivenUpMulti(t *testing.T) {
+	seed := newSeed(t)
+	es := openFabric(t, failing(3), fabric.ModeFast, seed, "rate=0.001,kinds=ack", func(c *Config) {
+		c.Transport = &lagging{Transport: c.Transport, rng: rand.New(rand.NewPCG(seed, uint64(c.Rank))), rate: 0.1, lag: 4 * time.Millisecond}
+		c.Retry.PhaseTimeout = time.Millisecond
+	})
+	reduceAll(t, es, seed, 80)
+	for _, e := range es {
+		require.NotZero(t, e.Stats()[e.rank].Retries)
+		require.NotZero(t, e.Stats()[e.rank].Replaced)
 	}
 }

@@ -23,8 +23,12 @@ type Layout struct {
 	MailCells     int // of a mail lane; 0 if there are none
 	MailSlotBytes int // as SlotBytes, tag and header included
 
-	// Spares are the cells of each lane beyond those; 0 for what suits the transport.
-	Spares int
+	// Spares are the cells of each lane beyond those, SpareSlots the slots that they
+	// share; 0 for what suits the transport. See places.
+	Spares, SpareSlots int
+	// Renewals are how often each lane gets as many spares and slots once more when
+	// most are used, at most.
+	Renewals int
 }
 
 const (
@@ -45,21 +49,30 @@ const (
 	segmentBudget = 1 << 20
 	mailBudget    = 256 << 10
 
-	// On a transport that may fail each lane has as many spares as there is room for
-	// in reserveBudget: each takes the place of one cell for ever.
+	// On a transport that may fail each lane has as many spares, and slots for them, as
+	// there is room for in reserveBudget: a quarter for the spares' words. Each takes
+	// the place of one cell for ever.
 	reserveBudget = 16<<20 + 48<<20*(math.MaxInt>>62) // less where addresses have 32 bits
 	minSpares     = 16
-	maxSpares     = 4 << 10
+	maxSpares     = 32 << 10
+	maxRenewals   = 64
+	// defaultRenewals are for all lanes: a fabric binds memory to an endpoint only so
+	// many times. Where it refuses, a lane is not renewed any more.
+	defaultRenewals = 16 * (math.MaxInt >> 62)
 )
 
 // on completes a layout for a transport.
 func (l Layout) on(limits transport.Limits) Layout {
 	switch {
 	case !limits.LateWrites:
-		l.Spares = 0
+		l.Spares, l.SpareSlots, l.Renewals = 0, 0, 0
 	case l.Spares == 0:
 		const words = 2 * (transport.CounterAlign + transport.Granule)
-		l.Spares = min(maxSpares, max(minSpares, reserveBudget/(l.Ranks*(l.SlotBytes+l.MailSlotBytes+words))))
+		l.SpareSlots = min(maxSpares, max(minSpares, reserveBudget*3/4/(l.Ranks*(l.SlotBytes+l.MailSlotBytes))))
+		l.Spares = min(maxSpares, max(l.SpareSlots, reserveBudget/4/(l.Ranks*words)))
+		l.Renewals = defaultRenewals
+	case l.SpareSlots == 0:
+		l.SpareSlots = l.Spares
 	}
 	return l
 }
@@ -68,7 +81,7 @@ func (l Layout) on(limits transport.Limits) Layout {
 // as stay in cache, smaller when there are many peers. The slots of a rank's
 // peers take 1 MiB at most up to 257 ranks, and 4 KiB per rank beyond; those of
 // mail lanes 256 KiB up to 129 ranks, and 2 KiB per rank beyond. Counters take
-// 2.5 KiB per rank.
+// 3 KiB per rank.
 func DefaultLayout(n int) Layout {
 	slot := func(budget, least, most int) int {
 		if n < 2 {
@@ -89,7 +102,7 @@ func (l Layout) Validate() error {
 		return cells >= 2 && cells <= maxCells && slot > 0 && slot%transport.CounterAlign == 0 && slot <= transport.MaxPutBytes
 	}
 	noMail := l.MailCells == 0 && l.MailSlotBytes == 0
-	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
+	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || l.SpareSlots < 0 || l.SpareSlots > l.Spares || l.Renewals < 0 || l.Renewals > maxRenewals || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
 		return fmt.Errorf("progress: layout %+v: 1 to %d ranks, 2 to %d cells, slots in multiples of %d bytes up to %d: %w",
 			l, maxRanks, maxCells, transport.CounterAlign, transport.MaxPutBytes, transport.ErrBounds)
 	}
@@ -102,19 +115,35 @@ func (l Layout) MessageBytes() int { return l.SlotBytes - tagBytes }
 // MailBytes is the largest body of one message of a mail lane.
 func (l Layout) MailBytes() int { return max(0, l.MailSlotBytes-mailPrefix) }
 
-// Bytes is the size of a rank's endpoint.
+// Bytes is the memory of a rank's endpoint to begin with.
 func (l Layout) Bytes() uint64 {
 	return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes)
 }
 
+// Space is the size of a rank's endpoint: what follows its first memory is for
+// renewals.
+func (l Layout) Space() uint64 {
+	return l.Bytes() + uint64(l.Ranks)*uint64(l.Renewals)*(l.lanes().more.bytes+l.mail().more.bytes)
+}
+
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
-func (l Layout) lanes() lanes { return newLanes(0, l.Cells, l.Spares, l.SlotBytes) }
+func (l Layout) lanes() lanes {
+	return newLanes(0, l.Cells, l.Spares, l.SpareSlots, l.SlotBytes, l.Renewals)
+}
 
 func (l Layout) mail() lanes {
 	if l.MailCells == 0 {
 		return lanes{}
 	}
-	return newLanes(uint64(l.Ranks)*l.lanes().bytes, l.MailCells, l.Spares, l.MailSlotBytes)
+	return newLanes(uint64(l.Ranks)*l.lanes().bytes, l.MailCells, l.Spares, l.SpareSlots, l.MailSlotBytes, l.Renewals)
+}
+
+// complete returns both, with the places of their renewals.
+func (l Layout) complete() (lanes, mail lanes) {
+	lanes, mail = l.lanes(), l.mail()
+	lanes.more.base = l.Bytes()
+	mail.more.base = l.Bytes() + uint64(l.Ranks)*uint64(l.Renewals)*lanes.more.bytes
+	return lanes, mail
 }
 
 // lanes is where one lane with each peer lies in an endpoint, from base on. The
@@ -125,37 +154,85 @@ type lanes struct {
 
 	bytes          uint64 // of a lane
 	headers, slots uint64 // where they begin in a lane
+
+	// more is what a lane gets each time that it is renewed.
+	more     renewal
+	renewals int
 }
 
-func newLanes(base uint64, primaries, spares, slotBytes int) lanes {
-	l := lanes{base: base, primaries: primaries, cells: primaries + spares, slotBytes: slotBytes}
-	l.headers = uint64(l.cells+1) * transport.CounterAlign
+// renewal is memory of one lane's, once more: counters, headers and slots.
+type renewal struct {
+	base           uint64 // of the first renewal of the lane from rank 0
+	cells          int
+	bytes          uint64
+	headers, slots uint64
+	slotsBytes     uint64
+}
+
+func newLanes(base uint64, primaries, spares, spareSlots, slotBytes, renewals int) lanes {
+	l := lanes{base: base, primaries: primaries, cells: primaries + spares, slotBytes: slotBytes, renewals: renewals}
+	l.headers = uint64(l.cells+2) * transport.CounterAlign
 	l.slots = l.headers
 	if spares > 0 { // a unit each
-		n := uint64(l.cells) * transport.Granule
-		l.slots += (n + transport.CounterAlign - 1) / transport.CounterAlign * transport.CounterAlign
+		l.slots += roundUpTo(uint64(l.cells)*transport.Granule, transport.CounterAlign)
 	}
-	l.bytes = l.slots + uint64(l.cells)*uint64(slotBytes)
+	l.bytes = l.slots + uint64(primaries+spareSlots)*uint64(slotBytes)
+	if renewals > 0 {
+		m := &l.more
+		m.cells = spares
+		m.headers = uint64(spares) * transport.CounterAlign
+		m.slots = m.headers + roundUpTo(uint64(spares)*transport.Granule, transport.CounterAlign)
+		m.slotsBytes = uint64(spareSlots) * uint64(slotBytes)
+		m.bytes = m.slots + m.slotsBytes
+	}
 	return l
 }
+
+func roundUpTo(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // shape is the lanes' shape to the package lane.
 func (l *lanes) shape() lane.Shape { return lane.Shape{Primaries: l.primaries, Cells: l.cells} }
 
+// most is how many cells a lane may ever have.
+func (l *lanes) most() int { return l.cells + l.renewals*l.more.cells }
+
+// renewed is where the i-th renewal of the lane from rank from is.
+func (l *lanes) renewed(from, i int) uint64 {
+	return l.more.base + (uint64(from)*uint64(l.renewals)+uint64(i))*l.more.bytes
+}
+
 // counter is the offset, in the receiver's endpoint, of the counter of a cell
 // of the lane from rank from.
 func (l *lanes) counter(from, cell int) uint64 {
-	return l.base + uint64(from)*l.bytes + uint64(cell)*transport.CounterAlign
+	if cell >= l.cells && l.renewals > 0 {
+		cell -= l.cells
+		return l.renewed(from, cell/l.more.cells) + uint64(cell%l.more.cells)*transport.CounterAlign
+	}
+	return l.word(from, cell)
+}
+
+func (l *lanes) word(with, i int) uint64 {
+	return l.base + uint64(with)*l.bytes + uint64(i)*transport.CounterAlign
 }
 
 // credit is the offset, in the sender's endpoint, of the credit of the lane to
-// rank to.
-func (l *lanes) credit(to int) uint64 { return l.counter(to, l.cells) }
+// rank to, and granted of the word with the number of its renewals.
+func (l *lanes) credit(to int) uint64  { return l.word(to, l.cells) }
+func (l *lanes) granted(to int) uint64 { return l.word(to, l.cells+1) }
 
 func (l *lanes) header(from, cell int) uint64 {
+	if cell >= l.cells && l.renewals > 0 {
+		cell -= l.cells
+		return l.renewed(from, cell/l.more.cells) + l.more.headers + uint64(cell%l.more.cells)*transport.Granule
+	}
 	return l.base + uint64(from)*l.bytes + l.headers + uint64(cell)*transport.Granule
 }
 
-func (l *lanes) slot(from, cell int) uint64 {
-	return l.base + uint64(from)*l.bytes + l.slots + uint64(cell)*uint64(l.slotBytes)
+// slot is the offset of a place in the lane's slots.
+func (l *lanes) slot(from int, p place) uint64 {
+	if own := l.bytes - l.slots; p.at >= own && l.renewals > 0 {
+		at := p.at - own
+		return l.renewed(from, int(at/l.more.slotsBytes)) + l.more.slots + at%l.more.slotsBytes
+	}
+	return l.base + uint64(from)*l.bytes + l.slots + p.at
 }

@@ -28,7 +28,7 @@ func TestDefaultLayout(t *testing.T) {
 		lane := l.lanes().bytes + l.mail().bytes
 		require.EqualValues(t, n, l.Bytes()/lane)
 		// What the counters take beside, and the unused lanes to itself.
-		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+2)*transport.CounterAlign))
+		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+4)*transport.CounterAlign))
 	}
 	require.Equal(t, maxSlot, DefaultLayout(2).SlotBytes)
 	require.Equal(t, minSlot, DefaultLayout(1024).SlotBytes)
@@ -69,7 +69,7 @@ func TestLayoutOn(t *testing.T) {
 		require.NoError(t, failing.Validate())
 		require.GreaterOrEqual(t, failing.Spares, minSpares)
 		if failing.Spares > minSpares {
-			require.LessOrEqual(t, failing.Bytes()-l.Bytes(), uint64(reserveBudget+n*2*17*transport.CounterAlign))
+			require.LessOrEqual(t, failing.Bytes()-l.Bytes(), uint64(reserveBudget*17/16+n*2*17*transport.CounterAlign))
 		}
 		l.Spares = 3
 		require.Equal(t, 3, l.on(transport.Limits{LateWrites: true}).Spares)
@@ -85,8 +85,11 @@ func TestLayoutRanges(t *testing.T) {
 		for cells := 2; cells <= 5; cells++ {
 			for _, slot := range []int{256, 512, 1280} {
 				for _, mail := range []struct{ cells, slot, spares int }{{0, 0, 0}, {2, 256, 0}, {cells + 1, 768, 0}, {2, 256, 1}, {0, 0, 14}} {
-					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot, Spares: mail.spares}
-					used := make([]bool, l.Bytes())
+					l := Layout{Ranks: ranks, Cells: cells, SlotBytes: slot, MailCells: mail.cells, MailSlotBytes: mail.slot, Spares: mail.spares, SpareSlots: (mail.spares + 1) / 2}
+					if mail.spares > 0 {
+						l.Renewals = 2
+					}
+					used := make([]bool, l.Space())
 					take := func(at uint64, n int, align uint64) {
 						require.Zero(t, at%align)
 						for i := range used[at : at+uint64(n)] {
@@ -94,20 +97,38 @@ func TestLayoutRanges(t *testing.T) {
 							used[at+uint64(i)] = true
 						}
 					}
-					for _, lanes := range []lanes{l.lanes(), l.mail()} {
+					first, second := l.complete()
+					for _, lanes := range []lanes{first, second} {
 						for r := range ranks {
 							if lanes.cells > 0 {
 								take(lanes.credit(r), transport.CounterAlign, transport.CounterAlign)
+								take(lanes.granted(r), transport.CounterAlign, transport.CounterAlign)
+							}
+							for i := range lanes.renewals * lanes.more.cells {
+								c := lanes.cells + i
+								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)
+								take(lanes.header(r, c), transport.Granule, transport.Granule)
+								if i%lanes.more.cells == 0 {
+									for h := mail.spares * transport.Granule; h%transport.CounterAlign != 0; h += transport.Granule {
+										take(lanes.header(r, c)+uint64(h), transport.Granule, transport.Granule)
+									}
+								}
+							}
+							for s := range l.SpareSlots * lanes.renewals {
+								at := lanes.bytes - lanes.slots + uint64(s*lanes.slotBytes)
+								take(lanes.slot(r, place{at: at}), lanes.slotBytes, transport.Granule)
 							}
 							if mail.spares > 0 && lanes.cells > 0 {
 								headers := (lanes.cells + 15) / 16 * 16
 								for h := range headers { // whole lines of them
-									take(lanes.header(r, h), transport.Granule, transport.Granule)
+									take(lanes.header(r, 0)+uint64(h*transport.Granule), transport.Granule, transport.Granule)
 								}
 							}
 							for c := range lanes.cells {
 								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)
-								take(lanes.slot(r, c), lanes.slotBytes, transport.Granule)
+							}
+							for s := 0; lanes.cells > 0 && s < lanes.primaries+l.SpareSlots; s++ {
+								take(lanes.slot(r, place{at: uint64(s * lanes.slotBytes)}), lanes.slotBytes, transport.Granule)
 							}
 						}
 					}
@@ -122,8 +143,8 @@ func TestLayoutRanges(t *testing.T) {
 
 func TestTag(t *testing.T) {
 	b := make([]byte, tagBytes)
-	want := Tag{Seq: 0x01020304, Signature: 0x05060708, Bytes: 0x090a0b0c, Part: 0x0d0e0f10}
+	want := Tag{Seq: 0x01020304, Signature: 0x05060708, Bytes: 0x090a0b0c, Part: 0x0d0e}
 	want.put(b)
 	require.Equal(t, want, getTag(b))
-	require.Equal(t, []byte{4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9, 16, 15, 14, 13}, b)
+	require.Equal(t, []byte{4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9, 14, 13, 0, 0}, b)
 }

@@ -43,7 +43,7 @@ type mailOut struct {
 
 // mailIn is the receiving end of the mail lane from one peer.
 type mailIn struct {
-	*lane.Receiver
+	inEnd
 	credit lane.Word // at the peer: epochs released
 	freed  uint64    // its last value
 	seen   uint64    // counter of the next message's primary when Poll last looked
@@ -52,21 +52,21 @@ type mailIn struct {
 	arrived uint64
 }
 
-func newMail(e *Engine) (*Mail, error) {
+func newMail(e *Engine, l lanes) (*Mail, error) {
 	n := e.layout.Ranks
 	m := &Mail{
-		e: e, lanes: e.layout.mail(),
+		e: e, lanes: l,
 		out: make([]mailOut, n), in: make([]mailIn, n),
 	}
 	var err error
-	if m.port, err = newPort(&e.cfg, e.mem, e.newWaiter()); err != nil {
+	if m.port, err = newPort(&e.cfg, &e.space, e.newWaiter()); err != nil {
 		return nil, err
 	}
 	m.isMail = true
 	e.mailArrived = make([]arrivals, n)
 	for i := range m.in {
 		m.out[i].outEnd = e.newOut(i, &m.lanes, &e.mailArrived[i])
-		m.in[i].Receiver = lane.NewReceiver(m.lanes.shape())
+		m.in[i].inEnd = newIn(&m.lanes)
 	}
 	m.wait.ctx = context.Background()
 	m.wait.timeout = phaseTimeout
@@ -149,33 +149,40 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 		return nil, false, nil // all cells are in use here, whatever the counter says
 	}
 	at := in.Primary()
-	got := m.mem.Load(m.lanes.counter(peer, at))
+	got := m.mem.load(m.lanes.counter(peer, at))
 	in.seen = got
 	// The counter is below its base where messages of this cell came by header.
 	if base := in.Base(); got > base {
 		arrived := got - base
 		m.t.Fence(transport.FenceAcquire)
-		n, known := m.tagged(peer, at)
-		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || n > m.lanes.slotBytes-mailTag || arrived > mailBytes(n)) {
+		p := in.places.of(in.Next())
+		n, known := m.tagged(peer, p)
+		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || mailBytes(n) > p.room || arrived > mailBytes(n)) {
 			return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
 		}
 		if known && arrived == mailBytes(n) {
-			return m.take(peer, at, lane.Counted, n), true, nil
+			return m.take(peer, at, p, lane.Counted, n), true, nil
 		}
 	}
 	for i := range in.headers(m.faulty) {
 		at := in.Header(i)
-		length, ok := in.Named(m.mem.Load(m.lanes.header(peer, at)))
+		length, ok := in.Named(m.mem.load(m.lanes.header(peer, at)))
 		if !ok {
 			continue
 		}
 		m.t.Fence(transport.FenceAcquire)
-		n, known := m.tagged(peer, at)
-		if !known || n < MailHead || n > m.lanes.slotBytes-mailTag || mailBytes(n) != length {
+		p := in.places.of(in.Next())
+		if at != in.Primary() {
+			if p, ok = in.places.next(in.Next(), length); !ok {
+				return nil, false, fmt.Errorf("progress: mail from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)
+			}
+		}
+		n, known := m.tagged(peer, p)
+		if !known || n < MailHead || mailBytes(n) > p.room || mailBytes(n) != length {
 			return nil, false, fmt.Errorf("progress: a header of %d bytes from rank %d, of a message of %d", length, peer, n)
 		}
 		m.stats[peer].ByHeader++
-		return m.take(peer, at, lane.Header, n), true, nil
+		return m.take(peer, at, p, lane.Header, n), true, nil
 	}
 	if m.detour != nil {
 		in.arrived = m.e.mailArrived[peer].count.Load()
@@ -183,7 +190,11 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 			if len(d.data) < mailPrefix || !in.MayBeIn(d.cell) {
 				return nil, false, fmt.Errorf("from rank %d: %w: mail of %d bytes, cell %d", peer, ErrDetour, len(d.data), d.cell)
 			}
-			in.Take(d.cell, lane.None, mailBytes(len(d.data)-mailTag))
+			length := mailBytes(len(d.data) - mailTag)
+			if d.cell != lane.NoCell {
+				in.places.take(in.Next(), length, d.cell != in.Primary())
+			}
+			in.Take(d.cell, lane.None, length)
 			in.seen, in.arrived = in.Base(), 0
 			return d.data[mailTag:], true, nil
 		}
@@ -193,18 +204,23 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 
 // tagged is the length that a slot's first word says, and whether it names the
 // next message.
-func (m *Mail) tagged(peer int, at int) (n int, known bool) {
-	tag := m.mem.Load(m.lanes.slot(peer, at))
+func (m *Mail) tagged(peer int, at place) (n int, known bool) {
+	tag := m.mem.load(m.lanes.slot(peer, at))
 	return int(tag & (1<<32 - 1)), tag>>32 == mailTagOf(m.in[peer].Next(), 0)>>32
 }
 
 // take takes the next message, of n bytes.
-func (m *Mail) take(peer int, at int, by lane.Path, n int) []byte {
+func (m *Mail) take(peer int, cell int, at place, by lane.Path, n int) []byte {
 	in := &m.in[peer]
-	in.Take(at, by, mailBytes(n))
+	in.places.take(in.Next(), mailBytes(n), cell != in.Primary())
+	in.Take(cell, by, mailBytes(n))
+	if m.faulty {
+		m.wait.deadline = time.Time{}
+		m.renew(m.e, &in.inEnd, peer)
+	}
 	in.seen, in.arrived = in.Base(), 0
 	slot := m.lanes.slot(peer, at) + mailTag
-	return m.mem.Bytes()[slot : slot+uint64(n) : slot+uint64(n)]
+	return m.mem.at(slot, uint64(n))
 }
 
 // Release gives back the cells of all messages polled from a peer. They must not
@@ -277,7 +293,7 @@ func (w *MailWatch) Watch() {
 				words = append(words, word{own: out.credits, want: out.full})
 			}
 			// It is news once, even if nobody uses the cell.
-			if max(m.mem.Load(out.credit), out.credits.Load()) >= out.full {
+			if max(m.mem.load(out.credit), out.credits.Load()) >= out.full {
 				out.full = 0
 			}
 		}

@@ -19,7 +19,7 @@ import (
 type port struct {
 	t      transport.Transport
 	rank   int
-	mem    transport.Memory // this rank's
+	mem    *space // this rank's
 	phase  transport.Completion
 	wait   waiter
 	stage  []byte // where short messages, and the ends of long ones, are put together
@@ -75,8 +75,7 @@ type abandoned struct {
 	phase transport.Completion
 	out   *outEnd // whose message it reads; nil: none
 	step  lane.Step
-	// holds: it reads memory of a call that is not a lane's message.
-	holds bool
+	board *lane.Board // on which it posts; nil: none
 }
 
 // outEnd is the sending end of a lane to a peer.
@@ -86,11 +85,15 @@ type outEnd struct {
 	lanes  *lanes
 	at     transport.EndpointID // the peer's
 	credit uint64               // offset of the credit word
+	places places
+
+	granted  uint64 // offset of the word with the number of renewals
+	renewals int    // that are in use
 	// credits are those that came by detour.
 	credits *atomic.Uint64
 }
 
-func newPort(cfg *Config, mem transport.Memory, wait waiter) (port, error) {
+func newPort(cfg *Config, mem *space, wait waiter) (port, error) {
 	t, ranks := cfg.Transport, cfg.Layout.Ranks
 	p := port{
 		t: t, rank: cfg.Rank, mem: mem, wait: wait,
@@ -116,16 +119,40 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 		}
 		return step, nil
 	}
+	if p.faulty {
+		if o.places.of(o.Next()).room < length {
+			o.Retire() // it got what was left of a slot
+		}
+		if cell, moves := o.Moves(); moves {
+			if _, ok := o.places.next(o.Next(), length); !ok || cell == lane.NoCell {
+				return p.exhausted(o, length)
+			}
+		}
+	}
+	moved := o.Replaced()
 	step, err := o.Begin(length)
 	switch {
-	case err == lane.ErrExhausted && p.detour != nil:
-		return o.BeginElsewhere(), nil
+	case err == nil && step.Do == lane.Start:
+		o.places.take(step.Epoch, length, o.Replaced() != moved)
+	case err == lane.ErrExhausted:
+		return p.exhausted(o, length)
 	case err != nil:
 		return step, fmt.Errorf("progress: lane to rank %d: %w", o.peer, err)
 	case step.Do == lane.WaitOwn:
 		return step, fmt.Errorf("progress: a message to rank %d while another is under way: %w", o.peer, transport.ErrPhase)
 	}
 	return step, nil
+}
+
+// exhausted begins a message for which there is no cell any more.
+func (p *port) exhausted(o *outEnd, length uint64) (lane.Step, error) {
+	if p.renewed(o) {
+		return p.open(o, length)
+	}
+	if p.detour == nil {
+		return lane.Step{}, fmt.Errorf("progress: lane to rank %d: %w", o.peer, lane.ErrExhausted)
+	}
+	return o.BeginElsewhere(), nil
 }
 
 // send brings a message that has begun with a step to its receiver: the first
@@ -135,7 +162,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
 	if !p.faulty {
-		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.of(step.Epoch))}
 		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
 			return err
 		}
@@ -280,12 +307,12 @@ func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
 	if step.Path == lane.Header {
 		return transport.Handle{ID: o.at, Offset: o.lanes.header(p.rank, step.Cell)}
 	}
-	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, step.Cell)}
+	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.of(step.Epoch))}
 }
 
 // look has the sender see its credit word.
 func (p *port) look(o *outEnd) error {
-	return o.Credit(0, max(p.mem.Load(o.credit), o.credits.Load()))
+	return o.Credit(0, max(p.mem.load(o.credit), o.credits.Load()))
 }
 
 // try tries a step's phase once.
@@ -393,59 +420,6 @@ func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) 
 	return nil
 }
 
-// repeat does one phase that may be repeated until it is clean. start starts its
-// operations, each time from the start; holds says that they read or write memory of
-// the caller's, so that they must have ended when repeat returns.
-func (p *port) repeat(op transport.OpKind, peer int, at transport.Handle, holds bool, start func() error, reported func()) error {
-	var begin time.Time
-	for attempts := 1; ; attempts++ {
-		if err := start(); err != nil {
-			return err
-		}
-		report, err := p.end(peer)
-		if err == errPhase {
-			report.Status = transport.StatusFailed
-			err = p.abandon(abandoned{holds: holds})
-		}
-		if err != nil {
-			return err
-		}
-		if report.Clean() {
-			break
-		}
-		if attempts == 1 {
-			begin = time.Now()
-		}
-		p.stats[peer].Reports++
-		if reported != nil {
-			reported()
-		}
-		if err := p.again(op, peer, at, 0, attempts, report); err != nil {
-			return err
-		}
-		p.collect()
-	}
-	for p.held() {
-		if err := p.pause(0, peer); err != nil {
-			return err
-		}
-		p.collect()
-	}
-	if !begin.IsZero() {
-		p.stats[peer].Lost += time.Since(begin)
-	}
-	return nil
-}
-
-func (p *port) held() bool {
-	for i := range p.abandoned {
-		if p.abandoned[i].holds {
-			return true
-		}
-	}
-	return false
-}
-
 // end ends the current phase and reads its report. With errPhase it has not ended
 // in time. After any other error it may still be under way as well, and the port is
 // of no more use.
@@ -456,27 +430,34 @@ func (p *port) end(peer int) (transport.Report, error) {
 	if err := p.phase.Arrive(); err != nil {
 		return transport.Report{}, err
 	}
-	if err := p.wait.done(p.phase, peer, p.retry.PhaseTimeout); err != nil {
+	return p.ended(p.phase, peer)
+}
+
+// ended waits for the end of a phase, as end does.
+func (p *port) ended(c transport.Completion, peer int) (transport.Report, error) {
+	if err := p.wait.done(c, peer, p.retry.PhaseTimeout); err != nil {
 		return transport.Report{}, err
 	}
-	return p.phase.Report()
+	return c.Report()
 }
 
 // abandon gives the current phase up.
-func (p *port) abandon(a abandoned) error {
+func (p *port) abandon(a abandoned) (err error) {
 	a.phase = p.phase
 	p.abandoned = append(p.abandoned, a)
 	p.stage, p.word = append([]byte(nil), p.stage...), make([]byte, transport.Granule)
+	p.phase, err = p.completion()
+	return err
+}
+
+// completion returns one without a phase.
+func (p *port) completion() (transport.Completion, error) {
 	if n := len(p.idle); n > 0 {
-		p.phase, p.idle = p.idle[n-1], p.idle[:n-1]
-		return nil
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return c, nil
 	}
-	c, err := p.t.NewCompletion(1)
-	if err != nil {
-		return err
-	}
-	p.phase = c
-	return nil
+	return p.t.NewCompletion(1)
 }
 
 // collect takes the abandoned phases that have ended since.
@@ -495,6 +476,9 @@ func (p *port) collect() {
 		}
 		if a.out != nil {
 			a.out.Ended(a.step)
+		}
+		if a.board != nil {
+			a.board.Ended()
 		}
 	}
 	clear(p.abandoned[len(rest):])
@@ -527,7 +511,12 @@ func (p *port) pause(attempts, peer int) error {
 		return nil
 	}
 	for i := 0; time.Since(now) < d; i++ {
-		p.wait.yield(i)
+		// To give the processor away takes longer than most of these.
+		if polls, pauses := p.wait.spins(); polls == spinPolls {
+			spinPause(pauses)
+		} else {
+			p.wait.yield(i)
+		}
 	}
 	return nil
 }

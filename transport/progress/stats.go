@@ -3,16 +3,16 @@ package progress
 import "time"
 
 // PeerStats are what an engine did with one peer since it was made. For this
-// rank's own number they hold what concerned the whole group: multicast memory.
+// rank's own number they hold what concerned the whole group: puts to all and pulls.
 type PeerStats struct {
-	Messages uint64        // sent to the peer, and operations on multicast memory
+	Messages uint64        // sent to the peer, or phases on multicast memory but for retries
 	Bytes    uint64        // of their payloads
 	Reports  uint64        // phases that were reported, or did not end in time
 	Retries  uint64        // phases that were started again
-	Reroutes uint64        // messages and credits that went by detour
-	Replaced uint64        // cells of the lanes to the peer that others took the place of
+	Reroutes uint64        // messages, credits, postings and pulls that went by detour
+	Replaced uint64        // cells of the lanes to the peer, or of the board, that others took the place of
 	ByHeader uint64        // messages from the peer that came by plain put and header
-	Lost     time.Duration // spent on messages after their first report
+	Lost     time.Duration // spent on messages, postings and pulls after their first report
 }
 
 // add adds the figures of another.

@@ -33,6 +33,8 @@ const (
 	spinLocal  = 64  // goroutine ranks: polls before yielding
 	// sleepMax bounds a sleep: context and deadline are looked at in between.
 	sleepMax = 20 * time.Millisecond
+	// sleepGrown is the same when some words are in memory with a bell of its own.
+	sleepGrown = time.Millisecond
 )
 
 // A WaitError reports a wait that ended before its word had its value.
@@ -54,7 +56,7 @@ func (e *WaitError) Unwrap() error { return e.Err }
 // waiter is what every wait of an engine needs.
 type waiter struct {
 	policy WaitPolicy
-	mem    transport.Memory
+	mem    *space
 	bell   transport.Doorbell
 	stop   *Stop
 
@@ -122,7 +124,7 @@ func (w *waiter) look(words []word) (got uint64, which int) {
 		if own := words[i].own; own != nil {
 			got = own.Load()
 		} else {
-			got = w.mem.Load(words[i].offset)
+			got = w.mem.load(words[i].offset)
 		}
 		if got >= words[i].want && (!words[i].header || lane.SameEpoch(got, words[i].want)) {
 			return got, i
@@ -174,7 +176,7 @@ func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
 		failed := &WaitError{Peer: peer, Err: expired}
 		if first := words[0]; first.own == nil {
 			if len(words) > 1 {
-				got = w.mem.Load(first.offset)
+				got = w.mem.load(first.offset)
 			} else {
 				failed.Got, failed.Want = got, first.want
 			}
@@ -266,10 +268,14 @@ func (w *waiter) startClock() time.Time {
 
 // nap is how long to sleep at most.
 func (w *waiter) nap(now time.Time) time.Duration {
-	if w.deadline.IsZero() {
-		return sleepMax
+	most := sleepMax
+	if w.mem.grown() {
+		most = sleepGrown
 	}
-	return max(0, min(sleepMax, w.deadline.Sub(now)))
+	if w.deadline.IsZero() {
+		return most
+	}
+	return max(0, min(most, w.deadline.Sub(now)))
 }
 
 // expired returns the context's error, or context.DeadlineExceeded after the deadline.

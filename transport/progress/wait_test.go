@@ -151,10 +151,10 @@ func TestNap(t *testing.T) {
 	for _, c := range []struct {
 		left, want time.Duration
 	}{{time.Hour, sleepMax}, {sleepMax, sleepMax}, {time.Millisecond, time.Millisecond}, {0, 0}, {-time.Second, 0}} {
-		w := waiter{deadline: now.Add(c.left)}
+		w := waiter{mem: new(space), deadline: now.Add(c.left)}
 		require.Equal(t, c.want, w.nap(now))
 	}
-	require.Equal(t, sleepMax, (&waiter{}).nap(now))
+	require.Equal(t, sleepMax, (&waiter{mem: new(space)}).nap(now))
 }
 
 func TestStop(t *testing.T) {
@@ -249,7 +249,7 @@ func TestSleepRechecks(t *testing.T) {
 		if !c.sleep {
 			s.arm = come
 		}
-		w := waiter{policy: local, mem: s, bell: s, stop: stop, ctx: t.Context()}
+		w := waiter{policy: local, mem: &space{first: s, size: 8}, bell: s, stop: stop, ctx: t.Context()}
 		got, err := w.until(0, 5, 1)
 		require.NoError(t, err, c.name)
 		require.EqualValues(t, 7, got, c.name)

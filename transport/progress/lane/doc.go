@@ -21,6 +21,9 @@
 // follows without being told: messages are in order, so for each there are only two
 // cells in which it can be.
 //
+// What a rank posts to all at once, in multicast memory, lies in cells too, without
+// counters and headers: see [Board] and [Reader].
+//
 // # Who drives it
 //
 // A [Sender] says what phase to start next, and is told how phases ended. A

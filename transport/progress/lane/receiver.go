@@ -31,6 +31,13 @@ func NewReceiver(shape Shape) *Receiver {
 // Next is the epoch of the next message.
 func (r *Receiver) Next() uint64 { return r.next }
 
+// Grow adds cells that were never used. They are there before the sender hears of
+// them.
+func (r *Receiver) Grow(cells int) { r.shape.Cells = max(r.shape.Cells, cells) }
+
+// Unused is the number of cells that were never used.
+func (r *Receiver) Unused() int { return r.shape.Cells - r.fresh }
+
 // Primary is the primary of the next message.
 func (r *Receiver) Primary() int { return r.primaries[r.turn] }
 

@@ -2,7 +2,7 @@ package lane
 
 // A rule is one of those that make a retry safe. Each has a name here so that tests
 // can take it out of the code and show what goes wrong without it.
-type rule uint32
+type rule uint64
 
 const (
 	// repeatPlain: what was counted is sent again uncounted.
@@ -37,6 +37,22 @@ const (
 	targetAll
 	// emptyByHeader: a message of no bytes is there when its header is.
 	emptyByHeader
+	// boardQuarantine: a cell of a board with a reported put carries no other posting,
+	boardQuarantine
+	// boardLeft: nor one whose put was left under way.
+	boardLeft
+	// boardFresh: what takes a dirty one's place was never used.
+	boardFresh
+	// boardClean: a posting is told of when its puts are clean.
+	boardClean
+	// boardSource: and its source changes when those that were given up have ended.
+	boardSource
+	// boardTold: a posting is read where its owner said that it is.
+	boardTold
+	// boardNumber: one that went another way is the one of the number that was told.
+	boardNumber
+	// boardLow: an owner tells that new memory is needed.
+	boardLow
 	// growOnly: words are raised, not put.
 	growOnly
 	// reissue: a reported word is raised again.
@@ -56,6 +72,8 @@ const (
 var ruleNames = map[rule]string{
 	repeatPlain: "repeatPlain", headerLast: "headerLast", quarantine: "quarantine", quarantineSlot: "quarantineSlot",
 	quarantineLeft: "quarantineLeft", awaitCredit: "awaitCredit", awaitAll: "awaitAll", awaitOwn: "awaitOwn",
+	boardQuarantine: "boardQuarantine", boardLeft: "boardLeft", boardFresh: "boardFresh", boardClean: "boardClean",
+	boardSource: "boardSource", boardTold: "boardTold", boardNumber: "boardNumber", boardLow: "boardLow",
 	freshOffsets: "freshOffsets", finishFirst: "finishFirst", holdSource: "holdSource",
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
 	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",

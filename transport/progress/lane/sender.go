@@ -150,6 +150,25 @@ func (s *Sender) Begin(length uint64) (Step, error) {
 	return step, nil
 }
 
+// Grow says that the receivers have more cells, none of which was ever used.
+func (s *Sender) Grow(cells int) { s.shape.Cells = max(s.shape.Cells, cells) }
+
+// Retire has the next message take a cell that was never used.
+func (s *Sender) Retire() { s.primaries[s.turn].dirty = true }
+
+// Moves says whether the next message, if it begins, takes a cell that was never used,
+// and which; [NoCell] if there is none.
+func (s *Sender) Moves() (cell int, moves bool) {
+	c := &s.primaries[s.turn]
+	switch {
+	case !c.dirty && stretch(c.since) == stretch(s.next):
+		return c.number, false
+	case s.fresh == s.shape.Cells:
+		return NoCell, true
+	}
+	return s.fresh, true
+}
+
 func (s *Sender) advance() {
 	s.next++
 	if s.turn++; s.turn == len(s.primaries) {

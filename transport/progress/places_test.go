@@ -1,0 +1,89 @@
+package progress
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/transport/pointer"
+	"github.com/weft-go/weft/transport/progress/lane"
+)
+
+// TestPlaces has both ends follow the cells of a lane on which messages of all lengths
+// fail: they agree, messages lie within the slots, and none lies where a message that
+// was reported may still land.
+func TestPlaces(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		l := newLanes(0, 1+r.IntN(3), 40, 1+r.IntN(20), 256, 2)
+		tr := pointer.NewLocal()
+		mem, err := tr.Alloc(l.bytes)
+		require.NoError(t, err)
+		var memory space
+		memory.init(mem, l.bytes)
+		s, sent := lane.NewSender(l.shape(), 1), newPlaces(&l)
+		got := newPlaces(&l)
+		dirty := make([]bool, sent.end+2*l.more.slotsBytes)
+		p := port{t: tr, faulty: true, mem: &memory}
+		p.links = make([]link, 1)
+		o := outEnd{Sender: s, places: sent, lanes: &l, granted: l.granted(0)}
+		renewals := 0
+		in := lane.NewReceiver(l.shape())
+		for {
+			length := uint64(16 * (1 + r.IntN(3)))
+			if r.IntN(4) == 0 {
+				length = uint64(16 * (1 + r.IntN(16)))
+			}
+			step, err := p.open(&o, length)
+			if err != nil && renewals < l.renewals { // as the receiver does
+				renewals++
+				got.end += l.more.slotsBytes
+				in.Grow(l.cells + renewals*l.more.cells)
+				binary.NativeEndian.PutUint64(mem.Bytes()[o.granted:], uint64(renewals))
+				step, err = p.open(&o, length)
+				require.NoError(t, err, "seed %d", seed)
+			}
+			if err != nil {
+				require.ErrorIs(t, err, lane.ErrExhausted, "seed %d", seed)
+				require.Greater(t, s.Next(), uint64(3), "seed %d", seed)
+				break
+			}
+			at := o.places.of(step.Epoch)
+			require.LessOrEqual(t, at.at+length, o.places.end, "seed %d", seed)
+			require.LessOrEqual(t, length, at.room, "seed %d", seed)
+			for i := at.at; i < at.at+length; i++ {
+				require.False(t, dirty[i], "seed %d: message %d of %d bytes at %d, where a late one may land", seed, step.Epoch, length, at.at)
+			}
+			moved := step.Cell != in.Primary()
+			if moved {
+				to, ok := got.next(in.Next(), length)
+				require.True(t, ok, "seed %d", seed)
+				require.Equal(t, at, to, "seed %d", seed)
+			} else {
+				require.Equal(t, at, got.of(in.Next()), "seed %d", seed)
+			}
+			for step.Do == lane.Start {
+				clean := r.IntN(3) != 0
+				if !clean && step.Path != lane.Header {
+					for i := at.at; i < at.at+length; i++ {
+						dirty[i] = true
+					}
+				}
+				step = s.Report(step, clean)
+			}
+			by := lane.Header
+			if !moved && r.IntN(2) == 0 {
+				by = lane.Counted
+			}
+			cell := in.Primary()
+			if moved {
+				cell = in.Header(1)
+			}
+			got.take(in.Next(), length, moved)
+			in.Take(cell, by, length)
+			require.NoError(t, s.Credit(0, in.Next()))
+		}
+	}
+}
