@@ -33,14 +33,14 @@ func (dt *deviceTable) find(id uint64) *device {
 }
 
 // importDevice returns the device that a handle speaks of and that came with it,
-// if the handle is authentic.
+// if the handle is authentic. This rank's own need not come with it.
 func (t *Transport) importDevice(x transport.Exported) (*device, handle, error) {
 	h, err := parseHandle(x.Handle)
 	if err != nil {
 		return nil, h, err
 	}
 	t.mu.Lock()
-	_, err = t.device() // so that it is known, should the handle be of this rank
+	own, err := t.device() // so that it is known, should the handle be of this rank
 	t.mu.Unlock()
 	if err != nil {
 		return nil, h, err
@@ -55,6 +55,9 @@ func (t *Transport) importDevice(x transport.Exported) (*device, handle, error) 
 		}
 		t.devices.add(d)
 		return d, h, nil
+	}
+	if x.File == nil && h.device == own.id {
+		return own, h, authenticate(x.Handle, own, t.cfg.key)
 	}
 	if x.File == nil {
 		return nil, h, fmt.Errorf("%w: no descriptor came with it (limit on open files?)", transport.ErrHandle)
