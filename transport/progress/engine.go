@@ -77,6 +77,8 @@ type inLane struct {
 	part   uint32
 	salt   uint32
 	want   Tag // of the message that Recv waits for
+	// old are the tags that lie in the slots of the primaries, by epoch mod K.
+	old []Tag
 }
 
 // New makes the engine of one rank; all ranks of the communicator call it
@@ -110,6 +112,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	for i := range e.out {
 		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
 		e.in[i].Receiver = lane.NewReceiver(e.lanes.shape())
+		e.in[i].old = make([]Tag, e.lanes.primaries)
 	}
 	e.words = make([]word, 0, 4)
 	if l.MailCells > 0 {
@@ -346,6 +349,9 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	case lane.Header:
 		e.stats[peer].ByHeader++
 	}
+	if at != lane.NoCell {
+		in.old[in.Next()%uint64(len(in.old))] = in.want
+	}
 	in.Take(at, by, length)
 	in.part++
 	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
@@ -400,7 +406,7 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 	}
 	e.t.Fence(transport.FenceAcquire)
 	tag := getTag(e.mem.Bytes()[e.lanes.slot(peer, in.Primary()):])
-	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
+	if tag == in.old[in.Next()%uint64(len(in.old))] || int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}
 	return &MismatchError{Peer: peer, Got: tag, Want: in.want}
