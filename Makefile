@@ -48,6 +48,7 @@ test: setup
 	scripts/gotest $(TESTFLAGS) ./...
 	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
 	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' ./collectives
+	scripts/gotest -tags rules $(TESTFLAGS) -run Without ./transport/progress
 	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
 
 bench: setup
@@ -58,6 +59,7 @@ model: setup
 
 soak: setup
 	$(GO) test -count=1 -timeout 60m ./transport/progress -run Faults -soak 15
+	$(GO) test -count=1 -timeout 60m -tags rules ./transport/progress -run Without
 	WEFT_TEST_LONG=1 WEFT_TEST_RESULTS=$(abspath $(SOAK_RESULTS)) \
 		scripts/gotest -count=1 -timeout 120m -run Fabric ./collectives
 
@@ -66,6 +68,7 @@ lint: setup
 		{ echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags mpi ./...
+	$(GO) vet -tags rules ./transport/progress/...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags mpi ./...
 	$(GO) run ./internal/tools/importcheck "" mpi
