@@ -78,14 +78,12 @@ func TestFabricDeadLink(t *testing.T) {
 					})...)
 					require.NoError(t, err, "seed %d, %s, %s", seed, metaForms[form].name, plan)
 					for _, part := range tallies {
-						for _, n := range part {
-							tally.add(soakRow{}, n)
-							reroutes[form] += n.Reroutes
-						}
+						tally.addAll(part)
+						reroutes[form] += part.sum().Reroutes
 					}
 				}
 			}
-			require.NotZero(t, tally[soakRow{}].Reroutes)
+			require.NotZero(t, tally.sum().Reroutes)
 		})
 	}
 	for form, n := range reroutes {
@@ -97,6 +95,25 @@ func TestFabricDeadLink(t *testing.T) {
 // failed. Now they all get its text; that rank alone finds it, unless it learns of it
 // from another one first.
 const agreed = false
+
+// TestFabricDeadLinkProcesses has the same between processes.
+func TestFabricDeadLinkProcesses(t *testing.T) {
+	const n = 3
+	seed := metaSeed(t)
+	at := []int{0, 1, 20, 70}
+	for i, k := range at {
+		if !testLong && uint64(i) != seed%uint64(len(at)) {
+			continue
+		}
+		for _, transport := range []string{"fabric", "fabric:fast"} {
+			plan := fmt.Sprintf("seed=%d,rate=0.02,dead="+deadLinks[i], seed, k)
+			t.Run(transport+"/"+plan, func(t *testing.T) {
+				j := startSoak(t, n, 6*soakSteps, seed, "mixture", transport, plan, "")
+				require.NotZero(t, soaked(t, j).sum().Reroutes)
+			})
+		}
+	}
+}
 
 // requireFailed wants the errors that ranks get when one fails in a way that is told
 // by an error of type E.

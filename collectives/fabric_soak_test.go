@@ -84,6 +84,14 @@ func (t soakTally) addAll(o soakTally) {
 	}
 }
 
+// sum is that of all rows.
+func (t soakTally) sum() (sum soakCount) {
+	for _, n := range t {
+		sum.add(n)
+	}
+	return sum
+}
+
 // soakCollectives are those that are counted, in their order.
 func soakCollectives() []string {
 	var names []string
@@ -102,7 +110,6 @@ func (t soakTally) String() string {
 		fmt.Fprintf(w, "%s\t", k.name)
 	}
 	fmt.Fprintln(w)
-	var all soakCount
 	for _, name := range soakCollectives() {
 		var calls uint64
 		line := ""
@@ -110,11 +117,11 @@ func (t soakTally) String() string {
 			n := t[soakRow{k.name, name}]
 			calls += n.Calls
 			line += fmt.Sprintf("%d/%d\t", n.Injected, n.Retries)
-			all.add(n)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\n", name, calls, line)
 	}
 	w.Flush()
+	all := t.sum()
 	fmt.Fprintf(&b, "%d collectives, %d faults, %d phases tried again, %d messages and credits by detour, %d cells replaced, %d messages by header",
 		all.Calls, all.Injected, all.Retries, all.Reroutes, all.Replaced, all.ByHeader)
 	return b.String()
@@ -516,6 +523,27 @@ func fabricSoakProgram() error {
 	return json.NewEncoder(os.Stdout).Encode(s.tally.entries())
 }
 
+// startSoak starts the ranks of a soak.
+func startSoak(t *testing.T, n, calls int, seed uint64, kind, transport, faults, spec string) *ranktest.Job {
+	return ranktest.Start(t, n, "fabricsoak", fmt.Sprintf("WEFT_TEST_SEED=%d", seed), fmt.Sprintf("WEFT_TEST_CALLS=%d", calls),
+		"WEFT_TEST_KIND="+kind, "WEFT_TRANSPORT="+transport, "WEFT_FAULTS="+faults, "WEFT_ALGO="+spec,
+		"WEFT_FAULTS_LOG="+filepath.Join(t.TempDir(), "faults"))
+}
+
+// soaked waits for the end of a soak and returns its tally.
+func soaked(t *testing.T, j *ranktest.Job) soakTally {
+	j.Succeed(t, 3*time.Minute)
+	tally := soakTally{}
+	for _, rank := range j.Ranks {
+		var part []soakEntry
+		require.NoError(t, json.Unmarshal([]byte(rank.Output()), &part), rank.Output())
+		for _, e := range part {
+			tally.add(e.soakRow, e.soakCount)
+		}
+	}
+	return tally
+}
+
 // TestFabricSoakProcesses has the same between processes.
 func TestFabricSoakProcesses(t *testing.T) {
 	if raceEnabled {
@@ -539,18 +567,8 @@ func TestFabricSoakProcesses(t *testing.T) {
 					if (i/2+k)%2 == 1 {
 						r.spec = specs[run%uint64(len(specs))]
 					}
-					j := ranktest.Start(t, n, "fabricsoak", fmt.Sprintf("WEFT_TEST_SEED=%d", r.seed), fmt.Sprintf("WEFT_TEST_CALLS=%d", calls),
-						"WEFT_TEST_KIND="+kind.name, "WEFT_TRANSPORT="+transport, "WEFT_FAULTS="+r.faults(), "WEFT_ALGO="+r.spec,
-						"WEFT_FAULTS_LOG="+filepath.Join(t.TempDir(), "faults"))
 					t.Log(r)
-					j.Succeed(t, 3*time.Minute)
-					for _, rank := range j.Ranks {
-						var part []soakEntry
-						require.NoError(t, json.Unmarshal([]byte(rank.Output()), &part), rank.Output())
-						for _, e := range part {
-							tally.add(e.soakRow, e.soakCount)
-						}
-					}
+					tally.addAll(soaked(t, startSoak(t, n, calls, r.seed, kind.name, transport, r.faults(), r.spec)))
 				})
 				run++
 			}
