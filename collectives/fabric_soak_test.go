@@ -300,7 +300,7 @@ func (s *soakRank) run(ctx context.Context, seed uint64, calls int, exact bool) 
 
 // program makes the calls of a program, each batch in the next form, and counts.
 func (s *soakRank) program(ctx context.Context, c *comm.Communicator, p soakScript, form int) error {
-	before, err := s.soFar(c)
+	before, err := soFar(c)
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (s *soakRank) program(ctx context.Context, c *comm.Communicator, p soakScri
 		if err := s.batch(ctx, c, p, from, to, form); err != nil {
 			return fmt.Errorf("%s, steps %d to %d: %w", metaForms[form].name, from, to-1, err)
 		}
-		after, err := s.soFar(c)
+		after, err := soFar(c)
 		if err != nil {
 			return err
 		}
@@ -331,8 +331,8 @@ func (s *soakRank) program(ctx context.Context, c *comm.Communicator, p soakScri
 	return nil
 }
 
-// soFar is what the rank did on a communicator with all of its ranks.
-func (s *soakRank) soFar(c *comm.Communicator) (soakCount, error) {
+// soFar is what this rank did on a communicator with all of its ranks.
+func soFar(c *comm.Communicator) (soakCount, error) {
 	var n soakCount
 	stats, err := c.Stats()
 	for _, p := range stats {

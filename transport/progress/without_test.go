@@ -92,8 +92,7 @@ func finding(err error) string {
 
 // run has two ranks talk without a rule, if there is one, and stops them after a time.
 func (m *missedRule) run(t *testing.T, seed uint64, rule string, atMost time.Duration) error {
-	var es []*Engine
-	es = openFabric(t, failing(2), []fabric.Mode{fabric.ModeDefault, fabric.ModeFast}[seed%2], seed, fmt.Sprintf("seed=%d,%s", seed, m.plan), func(c *Config) {
+	es := openFabric(t, failing(2), []fabric.Mode{fabric.ModeDefault, fabric.ModeFast}[seed%2], seed, fmt.Sprintf("seed=%d,%s", seed, m.plan), func(c *Config) {
 		if m.lag {
 			c.Transport = &lagging{Transport: c.Transport, rng: rand.New(rand.NewPCG(seed, uint64(c.Rank))), rate: 0.1, lag: 4 * time.Millisecond}
 			c.Retry.PhaseTimeout = time.Millisecond
