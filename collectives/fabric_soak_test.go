@@ -649,9 +649,9 @@ func (t soakTally) write(tb testing.TB, seed uint64, ranks string) {
 	if b, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12").Output(); err == nil {
 		env.Revision = strings.TrimSpace(string(b))
 	}
-	env.Command, env.Seed = "make soak", seed
-	if !testLong {
-		env.Command = "go test ./collectives -run " + tb.Name()
+	env.Command, env.Seed = "go test ./collectives -run "+tb.Name(), seed
+	if testLong {
+		env.Command = "WEFT_TEST_LONG=1 " + env.Command
 	}
 	out := json.NewEncoder(f)
 	for _, line.soakEntry = range t.entries() {
