@@ -15,6 +15,9 @@ MPI_PKGS  ?= ./comm/... ./examples/... ./bench/...
 MPI_TESTS ?= Mpirun|FabricProcesses
 TESTFLAGS ?=
 
+# What the soak counts is added to this file, as lines of JSON.
+SOAK_RESULTS ?=
+
 .PHONY: help setup build demo test bench model soak lint clean
 
 help:
@@ -22,7 +25,7 @@ help:
 	@echo 'make test    run all tests'
 	@echo 'make bench   run all benchmarks, ours and the peers'"'"', and draw the pictures'
 	@echo 'make model   check the rules of exactly once by all interleavings, further than the tests do'
-	@echo 'make soak    messages on a fabric that fails, for longer than the tests do'
+	@echo 'make soak    a million collectives on a fabric that fails, SOAK_RESULTS=FILE for its counts'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
 	@echo 'make build   build the programs into bin/'
 	@echo 'make setup   install what building needs (the others do it too)'
@@ -45,6 +48,7 @@ test: setup
 	scripts/gotest $(TESTFLAGS) ./...
 	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
 	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' ./collectives
+	scripts/gotest -tags rules $(TESTFLAGS) -run Without ./transport/progress
 	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
 
 bench: setup
@@ -55,13 +59,16 @@ model: setup
 
 soak: setup
 	$(GO) test -count=1 -timeout 60m ./transport/progress -run Faults -soak 15
-	WEFT_TEST_LONG=1 $(GO) test -count=1 -timeout 60m ./collectives -run Fabric
+	$(GO) test -count=1 -timeout 60m -tags rules ./transport/progress -run Without
+	WEFT_TEST_LONG=1 WEFT_TEST_RESULTS=$(abspath $(SOAK_RESULTS)) \
+		scripts/gotest -count=1 -timeout 120m -run Fabric ./collectives
 
 lint: setup
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \
 		{ echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags mpi ./...
+	$(GO) vet -tags rules ./transport/progress/...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags mpi ./...
 	$(GO) run ./internal/tools/importcheck "" mpi

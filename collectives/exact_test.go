@@ -37,7 +37,7 @@ func (k *exactCase) run(ctx context.Context, c *comm.Communicator, count int, se
 }
 
 // worlds are those in use, and some that were: the ranks of a process share them.
-var worlds worldCache
+var worlds = newShared[worldKey, rankProgram](3)
 
 type worldKey struct {
 	name     string
@@ -47,19 +47,26 @@ type worldKey struct {
 
 type rankProgram = func(ctx context.Context, c *comm.Communicator, set formSet) error
 
-type worldCache struct {
+// shared keeps what was made last, by key. It is made once for all that ask for it at
+// about the same time.
+type shared[K comparable, V any] struct {
 	mu   sync.Mutex
-	keys [3]worldKey
-	made [3]func() rankProgram
+	keys []K
+	made []func() V
 	next int
 }
 
-func (w *worldCache) get(key worldKey, prepare func() rankProgram) rankProgram {
+func newShared[K comparable, V any](keep int) *shared[K, V] {
+	return &shared[K, V]{keys: make([]K, keep), made: make([]func() V, keep)}
+}
+
+func (w *shared[K, V]) get(key K, prepare func() V) V {
 	w.mu.Lock()
 	for i, k := range w.keys {
-		if k == key {
-			defer w.mu.Unlock()
-			return w.made[i]()
+		if k == key && w.made[i] != nil {
+			made := w.made[i]
+			w.mu.Unlock()
+			return made()
 		}
 	}
 	made := sync.OnceValue(prepare)
@@ -278,6 +285,7 @@ func TestMain(m *testing.M) {
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
 		"quiet":       quietProgram,
 		"metamorphic": metamorphicProgram,
+		"fabricsoak":  fabricSoakProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
 	})
 }

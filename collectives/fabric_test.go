@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -16,10 +15,6 @@ import (
 	"github.com/weft-go/weft/internal/ranktest"
 	"github.com/weft-go/weft/kernels"
 )
-
-// faultKinds are what may happen to a phase of the software fabric, one by one and
-// mixed.
-var faultKinds = []string{"drop", "ack", "part", "late", "drop+ack+part+late"}
 
 // TestFabricExact has all collectives in all forms over the software fabric, with
 // and without faults.
@@ -55,40 +50,6 @@ func TestFabricExact(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestFabricSoak has random collectives of random sizes over a fabric that fails in
-// every way, rarely and often. WEFT_TEST_LONG=1 makes a million of them.
-func TestFabricSoak(t *testing.T) {
-	seed := testSeed(t)
-	calls, made := 60, 0
-	if testLong {
-		calls = 5000
-	}
-	for i, kinds := range faultKinds {
-		for j, rate := range []float64{0.001, 0.01, 0.1} {
-			for k, transport := range []string{"fabric", "fabric:fast"} {
-				ranks := []int{2 + (i+2*j+3*k)%4}
-				if testLong {
-					ranks = []int{2, 3, 4, 5, 6, 7, 8}
-				}
-				for _, n := range ranks {
-					name := fmt.Sprintf("%s/%s/%v/ranks=%d", transport, kinds, rate, n)
-					t.Run(name, func(t *testing.T) {
-						seed := seed + uint64(1000*i+100*j+10*n+k)
-						cs := local(t, n, comm.WithTransport(transport), comm.WithTimeout(time.Minute),
-							comm.WithFaults(fmt.Sprintf("seed=%d,kinds=%s,rate=%v", seed, kinds, rate)))
-						require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
-							s := &soak{rng: rand.New(rand.NewPCG(seed, 0)), world: c}
-							return s.run(context.Background(), calls, 50)
-						})...), "seed %d", seed)
-					})
-					made += calls
-				}
-			}
-		}
-	}
-	t.Logf("%d collectives", made)
 }
 
 // TestFabricProcesses has the same between processes, started by mpirun.

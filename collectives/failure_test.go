@@ -19,6 +19,7 @@ import (
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/internal/ranktest"
 	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport"
 )
 
 // loopCalls are the collectives that the failure tests run in a loop, with
@@ -207,8 +208,9 @@ func failureProgram() error {
 		if err == nil {
 			continue
 		}
-		fmt.Printf("failed after %d ms: dead=%v deadline=%v aborted=%v: %v\n", time.Since(begin).Milliseconds(),
-			errors.Is(err, comm.ErrPeerDead), errors.Is(err, context.DeadlineExceeded), errors.Is(err, comm.ErrAborted), err)
+		var fabric *transport.FabricError
+		fmt.Printf("failed after %d ms: dead=%v deadline=%v fabric=%v aborted=%v: %v\n", time.Since(begin).Milliseconds(),
+			errors.Is(err, comm.ErrPeerDead), errors.Is(err, context.DeadlineExceeded), errors.As(err, &fabric), errors.Is(err, comm.ErrAborted), err)
 		break
 	}
 	begin := time.Now()

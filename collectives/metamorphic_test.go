@@ -149,6 +149,19 @@ var metaKinds = []comm.Collective{
 func newMetaProgram(seed uint64, n, steps int, exact bool) *metaProgram {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	p := &metaProgram{n: n}
+	for len(p.steps) < steps {
+		p.draw(r, metaKinds[r.IntN(len(metaKinds))], exact, true)
+		if r.IntN(5) == 0 && len(p.steps) < steps {
+			p.ends = append(p.ends, len(p.steps))
+		}
+	}
+	p.ends = append(p.ends, steps)
+	return p
+}
+
+// draw adds a step of some kind. goesOn: it may use the memory of the step before.
+func (p *metaProgram) draw(r *rand.Rand, kind comm.Collective, exact, goesOn bool) {
+	n := p.n
 	size := func() int {
 		switch r.IntN(25) {
 		case 0:
@@ -170,50 +183,43 @@ func newMetaProgram(seed uint64, n, steps int, exact bool) *metaProgram {
 		}
 		return c
 	}
-	for len(p.steps) < steps {
-		s := step{
-			kind: metaKinds[r.IntN(len(metaKinds))], elem: r.IntN(len(types)), root: r.IntN(n), count: size(),
-			inPlace: r.IntN(2) == 0, begins: r.IntN(2) == 0, seed: r.Uint64(),
+	s := step{
+		kind: kind, elem: r.IntN(len(types)), root: r.IntN(n), count: size(),
+		inPlace: r.IntN(2) == 0, begins: r.IntN(2) == 0, seed: r.Uint64(),
+	}
+	reduces := comm.Call{Collective: s.kind}.Reduces()
+	for ok := false; !ok; { // an operator that the call can use
+		s.op = r.IntN(len(s.typ().ops))
+		op := s.typ().ops[s.op]
+		if ok = !reduces || (op.exact || !exact) && s.takes(op); !ok {
+			s.elem = r.IntN(len(types))
 		}
-		reduces := comm.Call{Collective: s.kind}.Reduces()
-		for ok := false; !ok; { // an operator that the call can use
-			s.op = r.IntN(len(s.typ().ops))
-			op := s.typ().ops[s.op]
-			if ok = !reduces || (op.exact || !exact) && s.takes(op); !ok {
-				s.elem = r.IntN(len(types))
-			}
+	}
+	switch s.kind {
+	case comm.OpAllGather, comm.OpAllToAll, comm.OpReduceScatterBlock, comm.OpGather, comm.OpScatter:
+		s.count /= n
+	case comm.OpAllGatherV, comm.OpGatherV, comm.OpScatterV, comm.OpReduceScatter:
+		s.counts = [][]int{row()}
+	case comm.OpAllToAllV:
+		for range n {
+			s.counts = append(s.counts, row())
 		}
-		switch s.kind {
-		case comm.OpAllGather, comm.OpAllToAll, comm.OpReduceScatterBlock, comm.OpGather, comm.OpScatter:
-			s.count /= n
-		case comm.OpAllGatherV, comm.OpGatherV, comm.OpScatterV, comm.OpReduceScatter:
-			s.counts = [][]int{row()}
-		case comm.OpAllToAllV:
-			for range n {
-				s.counts = append(s.counts, row())
-			}
-			for q := range n { // in place what comes is as long as what goes
-				for p := range q {
-					if s.inPlace {
-						s.counts[q][p] = s.counts[p][q]
-					}
+		for q := range n { // in place what comes is as long as what goes
+			for p := range q {
+				if s.inPlace {
+					s.counts[q][p] = s.counts[p][q]
 				}
 			}
 		}
-		// On the memory of the last step, if it has the same shape on all ranks.
-		if last := len(p.steps) - 1; last >= 0 && r.IntN(2) == 0 && s.overwrites() && p.steps[last].overwrites() {
-			prev := &p.steps[last]
-			if op := prev.typ().ops; s.op < len(op) && op[s.op].exact && s.takes(op[s.op]) {
-				s.elem, s.count, s.inPlace, s.again = prev.elem, prev.count, true, true
-			}
-		}
-		p.steps = append(p.steps, s)
-		if r.IntN(5) == 0 && len(p.steps) < steps {
-			p.ends = append(p.ends, len(p.steps))
+	}
+	// On the memory of the last step, if it has the same shape on all ranks.
+	if last := len(p.steps) - 1; goesOn && last >= 0 && r.IntN(2) == 0 && s.overwrites() && p.steps[last].overwrites() {
+		prev := &p.steps[last]
+		if op := prev.typ().ops; s.op < len(op) && op[s.op].exact && s.takes(op[s.op]) {
+			s.elem, s.count, s.inPlace, s.again = prev.elem, prev.count, true, true
 		}
 	}
-	p.ends = append(p.ends, steps)
-	return p
+	p.steps = append(p.steps, s)
 }
 
 // takes: the call can reduce by an operator.
@@ -297,12 +303,13 @@ func (s *step) input(rank, n int) []byte {
 	return b
 }
 
-// memory returns dst and src on a rank, with src filled: in place if the step says
-// so and the call has such a form on this rank. What is not to be written is 0xa5.
-func (s *step) memory(rank, n int) (dst, src []byte) {
+// memory returns dst and src on a rank, of memory that take gives, with src filled:
+// in place if the step says so and the call has such a form on this rank. What is not
+// to be written is 0xa5.
+func (s *step) memory(rank, n int, take func(bytes int) []byte) (dst, src []byte) {
 	nDst, nSrc := s.lengths(rank, n)
 	size := s.size()
-	all := make([]byte, max(nDst, nSrc)*size)
+	all := take(max(nDst, nSrc) * size)
 	for i := range all {
 		all[i] = 0xa5
 	}
@@ -310,7 +317,7 @@ func (s *step) memory(rank, n int) (dst, src []byte) {
 	dst, src = all[:nDst*size], all[:nSrc*size]
 	switch {
 	case !s.inPlace && s.kind != comm.OpBroadcast:
-		src = make([]byte, nSrc*size)
+		src = take(nSrc * size)
 	case s.kind == comm.OpReduce && rank != s.root:
 	case s.kind == comm.OpAllGather, s.kind == comm.OpAllGatherV:
 		src = block(dst, nSrc)
@@ -324,6 +331,9 @@ func (s *step) memory(rank, n int) (dst, src []byte) {
 	copy(src, s.input(rank, n))
 	return dst, src
 }
+
+// newMemory is memory that nobody used before.
+func newMemory(bytes int) []byte { return make([]byte, bytes) }
 
 // operation is the call of a step.
 func (s *step) operation(c *comm.Communicator, dst, src []byte) operation {
@@ -406,7 +416,7 @@ func (p *metaProgram) reference() [][][]byte {
 		}
 		at := func(r, from, elems int) []byte { return in[r][from*s.size():][:elems*s.size()] }
 		for r := range p.n {
-			dst, src := s.memory(r, p.n)
+			dst, src := s.memory(r, p.n, newMemory)
 			if s.again {
 				dst, src = slices.Clone(in[r]), in[r]
 			}
@@ -470,28 +480,35 @@ func adding(ops []operation) func(g *GroupCalls) error {
 	}
 }
 
-// metaForms are the ways to make the calls of one batch. rng is this rank's own.
+// metaForms are the ways to make the calls of one batch. rng is this rank's own;
+// returned is told of each call, when it has returned without an error.
 var metaForms = []struct {
 	name string
-	run  func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error
+	run  func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(call int)) error
 }{
-	{"blocking", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+	{"blocking", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
 		for i := range ops {
 			if err := ops[i].run(ctx); err != nil {
 				return err
 			}
+			returned(i)
 		}
 		return nil
 	}},
-	{"started", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+	{"started", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
 		var all []*Request
 		for _, o := range ops {
 			all = append(all, start(ctx, o))
 		}
-		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		return WaitAll(ctx, all...)
+		for _, i := range rng.Perm(len(all)) {
+			if err := all[i].Wait(ctx); err != nil {
+				return WaitAll(ctx, all...)
+			}
+			returned(i)
+		}
+		return nil
 	}},
-	{"persistent", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+	{"persistent", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
 		var all []*Persistent
 		for _, o := range ops {
 			p, err := newPersistent(o)
@@ -500,14 +517,15 @@ var metaForms = []struct {
 			}
 			all = append(all, p)
 		}
-		for _, p := range all {
+		for i, p := range all {
 			if err := p.Run(ctx); err != nil {
 				return err
 			}
+			returned(i)
 		}
 		return nil
 	}},
-	{"started persistent", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+	{"started persistent", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
 		var all []*Request
 		for _, o := range ops {
 			p, err := newPersistent(o)
@@ -516,52 +534,77 @@ var metaForms = []struct {
 			}
 			all = append(all, p.Start(ctx))
 		}
-		return WaitAll(ctx, all...)
+		return allReturned(WaitAll(ctx, all...), ops, returned)
 	}},
-	{"group", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
-		return Group(ctx, c, adding(ops))
+	{"group", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
+		return allReturned(Group(ctx, c, adding(ops)), ops, returned)
 	}},
-	{"group, in several forms", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+	{"group, in several forms", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
+		var err error
 		switch rng.IntN(3) {
 		case 0:
-			return Group(ctx, c, adding(ops))
+			err = Group(ctx, c, adding(ops))
 		case 1:
-			return StartGroup(ctx, c, adding(ops)).Wait(ctx)
+			err = StartGroup(ctx, c, adding(ops)).Wait(ctx)
+		default:
+			var p *Persistent
+			p, err = NewGroup(c, adding(ops))
+			err = errors.Join(err, p.Run(ctx))
 		}
-		p, err := NewGroup(c, adding(ops))
-		return errors.Join(err, p.Run(ctx))
+		return allReturned(err, ops, returned)
 	}},
-	{"groups of two", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
+	{"groups of two", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
 		var all []*Request
 		for pair := range slices.Chunk(ops, 2) {
 			all = append(all, StartGroup(ctx, c, adding(pair)))
 		}
-		return WaitAll(ctx, all...)
+		return allReturned(WaitAll(ctx, all...), ops, returned)
 	}},
 	// Each rank makes each call in a form of its own choice.
-	{"mixed", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand) error {
-		var all []*Request
-		for _, o := range ops {
+	{"mixed", func(ctx context.Context, c *comm.Communicator, ops []operation, rng *rand.Rand, returned func(int)) error {
+		all := make([]*Request, len(ops))
+		for i, o := range ops {
 			var err error
 			switch rng.IntN(4) {
 			case 0:
 				err = o.run(ctx)
 			case 1:
-				all = append(all, start(ctx, o))
+				all[i] = start(ctx, o)
 			default:
 				var p *Persistent
 				if p, err = newPersistent(o); err == nil && rng.IntN(2) == 0 {
 					err = p.Run(ctx)
 				} else if err == nil {
-					all = append(all, p.Start(ctx))
+					all[i] = p.Start(ctx)
 				}
 			}
 			if err != nil {
 				return err
 			}
+			if all[i] == nil {
+				returned(i)
+			}
 		}
-		return WaitAll(ctx, all...)
+		if err := WaitAll(ctx, all...); err != nil {
+			return err
+		}
+		for i, r := range all {
+			if r != nil {
+				returned(i)
+			}
+		}
+		return nil
 	}},
+}
+
+// allReturned tells of calls that return together, unless with an error.
+func allReturned(err error, ops []operation, returned func(call int)) error {
+	if err == nil {
+		for i := range ops {
+			returned(i)
+		}
+	}
+	return err
 }
 
 // run makes the calls of a program in a form and compares what each step left
@@ -579,30 +622,38 @@ func (p *metaProgram) run(ctx context.Context, c *comm.Communicator, form int, r
 			s := &p.steps[i]
 			src := dst
 			if !s.again {
-				dst, src = s.memory(rank, p.n)
+				dst, src = s.memory(rank, p.n, newMemory)
 			}
 			ops = append(ops, s.operation(c, dst, src))
 			results = append(results, dst)
 		}
-		if err := metaForms[form].run(ctx, c, ops, rng); err != nil {
+		if err := metaForms[form].run(ctx, c, ops, rng, func(int) {}); err != nil {
 			return fmt.Errorf("%s: steps %d to %d, %v …: %w", metaForms[form].name, from, to-1, &p.steps[from], err)
 		}
 		for i, got := range results {
 			if next := from + i + 1; next < to && p.steps[next].again {
 				continue // overwritten
 			}
-			if w := want[from+i][rank]; !bytes.Equal(got, w) && !(w == nil && len(got) == 0) {
-				at := 0
-				for at < len(got) && at < len(w) && got[at] == w[at] {
-					at++
-				}
-				return fmt.Errorf("%s: step %d, %v, rank %d of %d: %d bytes, want %d; they differ at %d: %x, want %x", metaForms[form].name,
-					from+i, &p.steps[from+i], rank, p.n, len(got), len(w), at, got[at:min(at+16, len(got))], w[at:min(at+16, len(w))])
+			if err := p.compare(from+i, rank, got, want[from+i][rank]); err != nil {
+				return fmt.Errorf("%s: %w", metaForms[form].name, err)
 			}
 		}
 		from = to
 	}
 	return nil
+}
+
+// compare compares what a step left in dst on a rank with what it should have.
+func (p *metaProgram) compare(i, rank int, got, want []byte) error {
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	at := 0
+	for at < len(got) && at < len(want) && got[at] == want[at] {
+		at++
+	}
+	return fmt.Errorf("step %d, %v, rank %d of %d: %d bytes, want %d; they differ at %d: %x, want %x",
+		i, &p.steps[i], rank, p.n, len(got), len(want), at, got[at:min(at+16, len(got))], want[at:min(at+16, len(want))])
 }
 
 // A metaJob is what the ranks of a job do: programs on communicators that come of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -185,8 +186,9 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 // that matters: they all see the same difference.
 func (c *Communicator) agreeSettings(ctx context.Context) error {
 	s := c.world.settings
-	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO"} // a plan chooses the transport, so first
-	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join([]string{s.faults, s.transport, s.algorithm}, "\x00"))})
+	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO", "WEFT_REROUTE"} // a plan chooses the transport, so first
+	mine := []string{s.faults, s.transport, s.algorithm, strconv.FormatBool(s.reroute)}
+	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join(mine, "\x00"))})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type settings struct {
 	transport string
 	faults    string
 	faultLog  string
+	reroute   bool
 	algorithm string
 	logger    *slog.Logger
 }
@@ -104,6 +106,17 @@ func WithFaultLog(path string) Option {
 	}
 }
 
+// WithReroute says whether messages go over the control channel where a link of the
+// software fabric does not work (WEFT_REROUTE: 1 or 0), as they do by default. If not,
+// the call fails on all ranks, with a [transport.FabricError] of the rank that used the link.
+// All ranks must give the same.
+func WithReroute(on bool) Option {
+	return func(s *settings) error {
+		s.reroute = on
+		return nil
+	}
+}
+
 // WithAlgorithm says which algorithms collectives may use (WEFT_ALGO): a list of
 // names for all collectives, then lists for some of them, as in
 // "ring,tree;allreduce:^ring;broadcast:tree". A list that begins with ^ excludes
@@ -118,7 +131,7 @@ func WithAlgorithm(spec string) Option {
 
 // configure applies the environment, then the options.
 func configure(opts []Option, getenv func(string) string) (settings, error) {
-	s := settings{timeout: DefaultTimeout, transport: "auto", logger: slog.New(slog.DiscardHandler)}
+	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: true, logger: slog.New(slog.DiscardHandler)}
 	var env []Option
 	from := func(name string, o Option) {
 		env = append(env, func(s *settings) error {
@@ -143,6 +156,13 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 	}
 	if v := getenv("WEFT_FAULTS_LOG"); v != "" {
 		from("WEFT_FAULTS_LOG", WithFaultLog(v))
+	}
+	if v := getenv("WEFT_REROUTE"); v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			return s, fmt.Errorf("weft: WEFT_REROUTE: %w: %q; it is 1 or 0", ErrArgument, v)
+		}
+		from("WEFT_REROUTE", WithReroute(on))
 	}
 	if v := getenv("WEFT_ALGO"); v != "" {
 		from("WEFT_ALGO", WithAlgorithm(v))

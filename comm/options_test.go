@@ -32,6 +32,8 @@ func TestConfigure(t *testing.T) {
 		{"fabric", map[string]string{"WEFT_TRANSPORT": "fabric:fast", "WEFT_FAULTS": "seed=1,rate=0.01"}, nil, DefaultTimeout, false},
 		{"faults need a fabric", map[string]string{"WEFT_TRANSPORT": "pointer", "WEFT_FAULTS": "rate=0.01"}, nil, 0, true},
 		{"faults by option", nil, []Option{WithTransport("pointer"), WithFaults("rate=0.01")}, 0, true},
+		{"no detours", map[string]string{"WEFT_REROUTE": "0"}, nil, DefaultTimeout, false},
+		{"detours or not", map[string]string{"WEFT_REROUTE": "maybe"}, nil, 0, true},
 		{"no such faults", nil, []Option{WithTransport("fabric"), WithFaults("rate=often")}, 0, true},
 		{"all", map[string]string{"WEFT_LOG": "error"}, []Option{WithTransport("auto"), WithLogger(slog.New(slog.DiscardHandler))}, DefaultTimeout, false},
 	}
@@ -69,6 +71,7 @@ func TestSettingsDiffer(t *testing.T) {
 	}{
 		{WithAlgorithm("ring"), `WEFT_ALGO is "" on rank 0 and "ring" on rank 2`},
 		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
+		{WithReroute(false), `WEFT_REROUTE is "true" on rank 0 and "false" on rank 2`},
 		{WithFaults("rate=0.01"), `WEFT_FAULTS is "" on rank 0 and "rate=0.01" on rank 2`},
 	} {
 		none := func(string) string { return "" }

@@ -99,6 +99,10 @@ func childID(parent, seq uint64, color int) uint64 {
 // there is known when it is made.
 func (c *Communicator) connect(ctx context.Context) error {
 	var err error
+	detour := c.detour
+	if !c.world.settings.reroute {
+		detour = nil
+	}
 	c.engine, err = progress.New(ctx, progress.Config{
 		Transport: c.world.transport,
 		Rank:      c.rank,
@@ -106,7 +110,7 @@ func (c *Communicator) connect(ctx context.Context) error {
 		Policy:    c.world.waitPolicy(),
 		Stop:      c.stop,
 		Exchange:  c.exchangeExports,
-		Detour:    c.detour,
+		Detour:    detour,
 		OnStall:   c.onStall,
 	})
 	if err == nil {

@@ -71,7 +71,8 @@ type Transport interface {
 }
 
 // Exchange is an out-of-band all-gather: it returns what every member of a
-// group gave, in the order of their ranks. The caller closes what it got.
+// group gave, in the order of their ranks. The caller closes what it got. Its own
+// export may come back without the File, which it has.
 type Exchange func(ctx context.Context, mine Exported) ([]Exported, error)
 
 // A Mapper is a transport whose endpoints are mapped memory: code that knows can

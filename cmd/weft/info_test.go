@@ -5,7 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,6 +31,23 @@ func TestInfo(t *testing.T) {
 	require.Contains(t, text, "pointer (same node: anonymous shared memory)")
 	require.Contains(t, text, "ranks 0-1 0-2 1-2")
 
+	for name, n := range traffic(t, text, 3*2) {
+		require.Equal(t, name == "messages" || name == "bytes", n > 0, "%s\n%s", name, text)
+	}
+	for _, transport := range []string{"fabric", "fabric:fast"} {
+		text, err = run([]string{"WEFT_TRANSPORT=" + transport, "WEFT_FAULTS=seed=1,rate=0.05"}, "run", "-n", "3", "--", bin, "info")
+		require.NoError(t, err, text)
+		for name, n := range traffic(t, text, 3*2) {
+			require.Equal(t, name != "reroutes", n > 0, "%s\n%s", name, text)
+		}
+	}
+	text, err = run([]string{"WEFT_FAULTS=dead=0>1@20"}, "run", "-n", "2", "--", bin, "info")
+	require.NoError(t, err, text)
+	require.NotZero(t, traffic(t, text, 2)["reroutes"], text)
+	text, err = run([]string{"WEFT_TRANSPORT=fabric:fast", "WEFT_FAULTS=rate=0.05"}, "run", "-n", "9", "--", bin, "info")
+	require.NoError(t, err, text)
+	require.NotZero(t, traffic(t, text, 9)["retries"], text)
+
 	text, err = run(nil, "run", "-n", "2", "--", "sh", "-c", "WEFT_NODE=n$WEFT_RANK WEFT_ROOT=127.0.0.1:23457 exec "+bin+" info")
 	require.Error(t, err)
 	require.Regexp(t, `\[0\] 1 +1 +0 `, text, "the map of the nodes")
@@ -39,4 +60,36 @@ func TestInfo(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, statusUsage, infoCommand([]string{"what"}, nil, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "usage")
+}
+
+// traffic returns the sums of the columns of what passed between ranks, which has so
+// many lines.
+func traffic(t *testing.T, text string, lines int) map[string]float64 {
+	t.Helper()
+	var names []string
+	sums, found := map[string]float64{}, 0
+	for _, line := range strings.Split(text, "\n") {
+		line = strings.TrimPrefix(line, "[0] ")
+		fields := regexp.MustCompile(`  +`).Split(strings.TrimSpace(line), -1)
+		switch {
+		case strings.HasPrefix(line, "from"):
+			names = fields
+		case names != nil && len(fields) == len(names) && fields[1] != "all":
+			found++
+			for i, f := range fields[2:] {
+				name := names[i+2]
+				n, err := strconv.ParseFloat(f, 64)
+				if name == "time lost" {
+					var d time.Duration
+					d, err = time.ParseDuration(f)
+					n = d.Seconds()
+				}
+				require.NoError(t, err, line)
+				sums[name] += n
+			}
+		}
+	}
+	require.Len(t, sums, 8, text)
+	require.Equal(t, lines, found, text)
+	return sums
 }

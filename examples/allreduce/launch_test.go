@@ -127,6 +127,6 @@ func requireResult(t *testing.T, r result, n int) {
 	require.Equal(t, 1, strings.Count(r.stdout, "result"), "only rank 0 prints")
 	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
 	require.Regexp(t,
-		fmt.Sprintf(`^result accuracy=0\.\d{4} loss=\d\.\d{4} ranks=%d comm_seconds=\d+\.\d{3}$`, n),
+		fmt.Sprintf(`^result accuracy=0\.\d{4} loss=\d\.\d{4} ranks=%d comm_seconds=\d+\.\d{3} digest=[0-9a-f]{16}$`, n),
 		lines[len(lines)-1])
 }

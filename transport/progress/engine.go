@@ -76,6 +76,8 @@ type inLane struct {
 	part   uint32
 	salt   uint32
 	want   Tag // of the message that Recv waits for
+	// old are the tags that lie in the slots of the primaries, by epoch mod K.
+	old []Tag
 }
 
 // New makes the engine of one rank; all ranks of the communicator call it
@@ -111,6 +113,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	for i := range e.out {
 		e.out[i].outEnd = e.newOut(i, &e.lanes, &e.arrived[i])
 		e.in[i].inEnd = newIn(&e.lanes)
+		e.in[i].old = make([]Tag, e.lanes.primaries)
 	}
 	e.words = make([]word, 0, 4)
 	e.group.init(l.Ranks)
@@ -341,7 +344,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	msg := other
 	if by != lane.None {
 		e.t.Fence(transport.FenceAcquire)
-		p := in.places.of(in.Next())
+		p := in.places.turns[in.Turn()]
 		if at != in.Primary() {
 			var ok bool
 			// By the length that was sent: another is a mismatch, and its tag says so.
@@ -365,7 +368,10 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		e.stats[peer].ByHeader++
 	}
 	if at != lane.NoCell {
-		in.places.take(in.Next(), length, at != in.Primary())
+		in.old[in.Turn()] = in.want
+		if e.faulty {
+			in.places.take(in.Next(), length, at != in.Primary())
+		}
 	}
 	in.Take(at, by, length)
 	if e.faulty {
@@ -423,8 +429,8 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.at(e.lanes.slot(peer, in.places.of(in.Next())), tagBytes))
-	if int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
+	tag := getTag(e.mem.at(e.lanes.slot(peer, in.places.turns[in.Turn()]), tagBytes))
+	if tag == in.old[in.Turn()] || int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}
 	return &MismatchError{Peer: peer, Got: tag, Want: in.want}

@@ -280,6 +280,42 @@ func TestMismatchOnExpiry(t *testing.T) {
 	require.ErrorAs(t, err, &m)
 }
 
+// TestNoMismatchInPart wants a message of which so much is there, without its tag, as
+// the one before in its slot had to be taken for what it is, however long the rest takes.
+func TestNoMismatchInPart(t *testing.T) {
+	es := open(t, tiny(2), nil)
+	for call := range 2 { // once in each cell
+		for _, e := range es {
+			e.Begin(t.Context(), time.Minute, uint64(call), 1)
+		}
+		require.NoError(t, es[0].Send(1, make([]byte, 16)))
+		_, err := es[1].Recv(0, 16)
+		require.NoError(t, err)
+		require.NoError(t, es[1].Release(0))
+	}
+	es[1].Begin(t.Context(), time.Minute, 2, 1)
+	tag := make([]byte, tagBytes)
+	Tag{Seq: 2, Signature: 1, Bytes: 48}.put(tag)
+	// As pieces of one phase land, in any order.
+	c, err := es[0].t.NewCompletion(1)
+	require.NoError(t, err)
+	l := es[0].lanes
+	land := func(offset uint64, data []byte) {
+		at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, place{}) + offset}
+		if err := es[0].t.PutCounted(c, at, data, l.counter(0, 0)); err != nil {
+			t.Error(err)
+		}
+	}
+	land(16, make([]byte, 32))
+	time.AfterFunc(2*StallAfter, func() {
+		land(0, tag)
+		land(48, make([]byte, 16))
+	})
+	got, err := es[1].Recv(0, 48)
+	require.NoError(t, err)
+	require.Len(t, got, 48)
+}
+
 func TestCounterBeyondTarget(t *testing.T) {
 	es := open(t, tiny(2), nil)
 	for _, e := range es {

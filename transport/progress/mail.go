@@ -155,7 +155,7 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 	if base := in.Base(); got > base {
 		arrived := got - base
 		m.t.Fence(transport.FenceAcquire)
-		p := in.places.of(in.Next())
+		p := in.places.turns[in.Turn()]
 		n, known := m.tagged(peer, p)
 		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || mailBytes(n) > p.room || arrived > mailBytes(n)) {
 			return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
@@ -171,7 +171,7 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 			continue
 		}
 		m.t.Fence(transport.FenceAcquire)
-		p := in.places.of(in.Next())
+		p := in.places.turns[in.Turn()]
 		if at != in.Primary() {
 			if p, ok = in.places.next(in.Next(), length); !ok {
 				return nil, false, fmt.Errorf("progress: mail from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)

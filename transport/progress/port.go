@@ -132,7 +132,7 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 	moved := o.Replaced()
 	step, err := o.Begin(length)
 	switch {
-	case err == nil && step.Do == lane.Start:
+	case err == nil && step.Do == lane.Start && p.faulty:
 		o.places.take(step.Epoch, length, o.Replaced() != moved)
 	case err == lane.ErrExhausted:
 		return p.exhausted(o, length)
@@ -162,7 +162,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
 	if !p.faulty {
-		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.of(step.Epoch))}
+		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.turns[step.Cell])}
 		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
 			return err
 		}

@@ -31,6 +31,9 @@ func NewReceiver(shape Shape) *Receiver {
 // Next is the epoch of the next message.
 func (r *Receiver) Next() uint64 { return r.next }
 
+// Turn is which of the primaries the next message's is, from 0.
+func (r *Receiver) Turn() int { return r.turn }
+
 // Grow adds cells that were never used. They are there before the sender hears of
 // them.
 func (r *Receiver) Grow(cells int) { r.shape.Cells = max(r.shape.Cells, cells) }

@@ -1,0 +1,309 @@
+package collectives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/ranktest"
+	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
+)
+
+// oneKind is a program of calls of one collective, in one batch.
+func oneKind(seed uint64, n int, kind comm.Collective, steps int) soakScript {
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	p := &metaProgram{n: n, ends: []int{steps}}
+	for i := range steps {
+		p.draw(r, kind, false, i > 0)
+	}
+	return soakScript{p, p.reference()}
+}
+
+// deadLinks are links that die, with room for the phase at which they do.
+var deadLinks = []string{"0>1@%d", "1>0@%d", "2>1@%[1]d;0>2@%[1]d", "*>2@%d"}
+
+// TestFabricDeadLink has links die for good in the middle of each collective in each
+// form: what can't go over them goes around them, and the results are exact.
+func TestFabricDeadLink(t *testing.T) {
+	const n, steps = 3, 12
+	seed := metaSeed(t)
+	at := []int{0, 1, 2, 5, 9, 20}
+	reroutes := make([]uint64, len(metaForms))
+	for i, kind := range metaKinds {
+		t.Run(kind.String(), func(t *testing.T) {
+			tally := soakTally{}
+			for form := range metaForms {
+				var plans []string
+				for j, k := range at {
+					if testLong || j == (i+form)%len(at) {
+						plans = append(plans, fmt.Sprintf("dead="+deadLinks[(i+form+j)%len(deadLinks)], k))
+					}
+				}
+				if raceEnabled && form%4 != i%4 {
+					continue
+				}
+				for _, plan := range plans {
+					seed := seed + uint64(1000*i+10*form)
+					p := oneKind(seed, n, kind, steps)
+					log := filepath.Join(t.TempDir(), "faults")
+					cs, err := comm.Local(n, comm.WithTransport([]string{"fabric", "fabric:fast"}[form%2]), comm.WithTimeout(time.Minute),
+						comm.WithFaults(fmt.Sprintf("seed=%d,rate=0.02,%s", seed, plan)), comm.WithFaultLog(log))
+					require.NoError(t, err)
+					tallies := make([]soakTally, n)
+					err = errors.Join(each(cs, func(c *comm.Communicator) error {
+						s, err := newSoakRank(c, plan, log, seed)
+						if err == nil {
+							err = s.program(context.Background(), c, p, form)
+						}
+						if err == nil {
+							err = s.memory.checkAll()
+						}
+						if err != nil {
+							c.Abort(err)
+						}
+						tallies[c.Rank()] = s.tally
+						return errors.Join(err, c.Close(), s.log.Close())
+					})...)
+					require.NoError(t, err, "seed %d, %s, %s", seed, metaForms[form].name, plan)
+					for _, part := range tallies {
+						tally.addAll(part)
+						reroutes[form] += part.sum().Reroutes
+					}
+				}
+			}
+			require.NotZero(t, tally.sum().Reroutes)
+		})
+	}
+	for form, n := range reroutes {
+		require.NotZero(t, n, metaForms[form].name)
+	}
+}
+
+// agreed says that all ranks find in what they get the error of the one whose phase
+// failed. Now they all get its text; that rank alone finds it, unless it learns of it
+// from another one first.
+const agreed = false
+
+// TestFabricDeadLinkProcesses has the same between processes.
+func TestFabricDeadLinkProcesses(t *testing.T) {
+	const n = 3
+	seed := metaSeed(t)
+	at := []int{0, 1, 20, 70}
+	for i, k := range at {
+		if !testLong && uint64(i) != seed%uint64(len(at)) {
+			continue
+		}
+		for _, transport := range []string{"fabric", "fabric:fast"} {
+			plan := fmt.Sprintf("seed=%d,rate=0.02,dead=", seed) + fmt.Sprintf(deadLinks[i], k)
+			t.Run(transport+"/"+plan, func(t *testing.T) {
+				j := startSoak(t, n, 6*soakSteps, seed, "mixture", transport, plan, "")
+				require.NotZero(t, soaked(t, j).sum().Reroutes)
+			})
+		}
+	}
+}
+
+// requireFailed wants the errors that ranks get when one fails in a way that is told
+// by an error of type E.
+func requireFailed[E error](t *testing.T, errs []error, text string) {
+	t.Helper()
+	found := 0
+	for r, err := range errs {
+		require.ErrorIs(t, err, comm.ErrAborted, "rank %d: %s", r, text)
+		if _, ok := errors.AsType[E](err); ok {
+			found++
+		}
+	}
+	require.NotZero(t, found, "%s: %v", text, errs)
+	if agreed {
+		require.Equal(t, len(errs), found, "%s: %v", text, errs)
+	}
+}
+
+// TestFabricNoReroute has links die where there are no detours: every rank gets the
+// error within the deadline, can close, and holds nothing any more.
+func TestFabricNoReroute(t *testing.T) {
+	const n, deadline = 3, 20 * time.Second
+	seed := metaSeed(t)
+	fail := func(t *testing.T, seed uint64, i, k int) {
+		kind := metaKinds[i]
+		p := oneKind(seed, n, kind, 16)
+		plan := fmt.Sprintf("seed=%d,rate=0.02,dead=*>%d@%d", seed, i%n, k)
+		cs, err := comm.Local(n, comm.WithTransport([]string{"fabric", "fabric:fast"}[i%2]), comm.WithTimeout(deadline), comm.WithFaults(plan), comm.WithReroute(false))
+		require.NoError(t, err)
+		begin := time.Now()
+		errs := each(cs, func(c *comm.Communicator) error {
+			s := &soakRank{world: c, own: rand.New(rand.NewPCG(seed, uint64(c.Rank())))}
+			for round := 0; ; round++ {
+				if err := s.batch(context.Background(), c, p, 0, len(p.steps), round%len(metaForms)); err != nil {
+					return err
+				}
+			}
+		})
+		text := fmt.Sprintf("seed %d, %v, %s", seed, kind, plan)
+		require.Less(t, time.Since(begin), deadline, text)
+		requireFailed[*transport.FabricError](t, errs, text)
+		for r, err := range each(cs, func(c *comm.Communicator) error { return Barrier(context.Background(), c) }) {
+			require.ErrorIs(t, err, comm.ErrAborted, "rank %d: %s", r, text)
+		}
+		begin = time.Now()
+		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error { return c.Close() })...), text)
+		require.Less(t, time.Since(begin), 5*time.Second, text)
+	}
+	fail(t, seed, 0, 10) // what is made once is there
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	goroutines, bytes := runtime.NumGoroutine(), held()
+	for i, kind := range metaKinds {
+		t.Run(kind.String(), func(t *testing.T) {
+			for j, k := range []int{0, 1, 7, 30} {
+				if testLong || j == i%4 {
+					fail(t, seed+uint64(10*i+j), i, k)
+				}
+			}
+		})
+	}
+	// One is that of the condition.
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, 10*time.Second, 10*time.Millisecond, "goroutines stay")
+	// Each communicator had 64 MiB on each rank.
+	require.Eventually(t, func() bool { return held() < bytes+64<<20 }, 10*time.Second, 10*time.Millisecond, "memory stays")
+}
+
+// TestFabricNoRerouteProcesses has the same between processes, for everything that a
+// program may be in: for a part of it in turn, for all with WEFT_TEST_LONG=1.
+func TestFabricNoRerouteProcesses(t *testing.T) {
+	seed := metaSeed(t)
+	for which, k := range loopCalls {
+		if k.name == "Split" { // nothing of it goes over the fabric
+			continue
+		}
+		if !testLong && (uint64(which)+seed)%4 != 0 {
+			continue
+		}
+		n := 2 + which%3
+		t.Run(fmt.Sprintf("%s/ranks=%d", k.name, n), func(t *testing.T) {
+			t.Parallel()
+			plan := fmt.Sprintf("seed=%d,rate=0.02,dead=*>%d@300", seed, which%n)
+			j := ranktest.Start(t, n, "failure", fmt.Sprintf("WEFT_TEST_CALL=%d", which), "WEFT_TRANSPORT=fabric:fast", "WEFT_FAULTS="+plan,
+				"WEFT_REROUTE=0", "WEFT_TIMEOUT=20s")
+			found := 0
+			for _, rank := range j.Ranks {
+				require.NoError(t, rank.Wait(30*time.Second), rank.Output())
+				require.Regexp(t, "aborted=true.* after .* attempts", rank.Output(), plan)
+				require.Less(t, number(t, rank.Output(), "failed after"), 20_000, rank.Output())
+				require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
+				found += strings.Count(rank.Output(), "fabric=true")
+			}
+			if agreed {
+				require.Equal(t, n, found, plan)
+			}
+			require.Empty(t, j.Leftovers())
+		})
+	}
+}
+
+// TestFabricKilledRank kills a rank in the middle of everything while every tenth
+// phase fails: the others name it, and end well. WEFT_TEST_LONG=1 has all of it, and
+// every number of ranks.
+func TestFabricKilledRank(t *testing.T) {
+	seed := metaSeed(t)
+	for which, k := range loopCalls {
+		for n := 2; n <= 5; n++ {
+			if !testLong && (n != 2+which%4 || (uint64(which/4)+seed)%4 != 0) {
+				continue
+			}
+			if k.name == "computing" && n > 2 {
+				continue // ranks that take the processors from each other get nowhere
+			}
+			victim := which % n
+			t.Run(fmt.Sprintf("%s/ranks=%d/rank=%d", k.name, n, victim), func(t *testing.T) {
+				t.Parallel()
+				j := startLoop(t, n, which, "WEFT_TRANSPORT="+[]string{"fabric:fast", "fabric"}[which%2], fmt.Sprintf("WEFT_FAULTS=seed=%d,rate=0.1", seed))
+				require.NoError(t, j.Ranks[victim].Signal(syscall.SIGKILL))
+				for r, rank := range j.Ranks {
+					if r == victim {
+						continue
+					}
+					require.NoError(t, rank.Wait(10*time.Second), rank.Output())
+					require.Regexp(t, fmt.Sprintf(`dead=true .*rank %d is dead`, victim), rank.Output())
+					require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
+				}
+				require.NoError(t, ignoreKill(j.Ranks[victim].Wait(time.Second)))
+				require.Empty(t, j.Leftovers())
+			})
+		}
+	}
+}
+
+// TestFabricExhausted has lanes run out of cells that were never used: messages go by
+// detour and are exact, or the call fails where there are no detours.
+func TestFabricExhausted(t *testing.T) {
+	const n, most = 2, 3000
+	seed := metaSeed(t)
+	for _, reroute := range []bool{true, false} {
+		for _, mode := range []string{"fabric", "fabric:fast"} {
+			t.Run(fmt.Sprintf("%s/reroute=%v", mode, reroute), func(t *testing.T) {
+				cs := local(t, n, comm.WithTransport(mode), comm.WithTimeout(time.Minute), comm.WithReroute(reroute),
+					comm.WithFaults(fmt.Sprintf("seed=%d,rate=0.5", seed)))
+				errs := each(cs, func(c *comm.Communicator) error {
+					x := make([]int64, 100)
+					var replaced, same uint64
+					for k := range int64(most) {
+						for i := range x {
+							x[i] = k + int64(i+c.Rank())
+						}
+						if err := AllReduce(context.Background(), c, x, x, kernels.Sum); err != nil {
+							return err
+						}
+						for i := range x {
+							if want := n*(k+int64(i)) + 1; x[i] != want {
+								return fmt.Errorf("call %d: element %d is %d, not %d", k, i, x[i], want)
+							}
+						}
+						stats, err := c.Stats()
+						if err != nil {
+							return err
+						}
+						s := stats[1-c.Rank()]
+						if same++; s.Replaced != replaced || s.Reroutes == 0 {
+							replaced, same = s.Replaced, 0
+						}
+						if k == most-1 && same < 100 {
+							return fmt.Errorf("still cells left: %+v", s)
+						}
+					}
+					return nil
+				})
+				text := fmt.Sprintf("seed %d", seed)
+				if reroute {
+					require.NoError(t, errors.Join(errs...), text)
+					return
+				}
+				found := 0
+				for _, err := range errs {
+					require.ErrorIs(t, err, comm.ErrAborted, text)
+					if errors.Is(err, lane.ErrExhausted) {
+						found++
+					}
+				}
+				require.NotZero(t, found, "%s: %v", text, errs)
+			})
+		}
+	}
+}
