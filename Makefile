@@ -15,7 +15,12 @@ MPI_PKGS  ?= ./comm/... ./examples/... ./bench/...
 MPI_TESTS ?= Mpirun|FabricProcesses
 TESTFLAGS ?=
 
-.PHONY: help setup build demo test bench model soak lint clean
+# What is run with each set of instructions below the best, which the other runs
+# have. The tests of each against plain Go are in all runs.
+TIERS      ?= go avx2
+TIER_TESTS ?= Reduce|Average|Exact
+
+.PHONY: help setup build demo test bench model soak asm lint clean
 
 help:
 	@echo 'make demo    train a network on 4 ranks, started by mpirun'
@@ -23,6 +28,7 @@ help:
 	@echo 'make bench   run all benchmarks, ours and the peers'"'"', and draw the pictures'
 	@echo 'make model   check the rules of exactly once by all interleavings, further than the tests do'
 	@echo 'make soak    messages on a fabric that fails, for longer than the tests do'
+	@echo 'make asm     generate the vector kernels'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
 	@echo 'make build   build the programs into bin/'
 	@echo 'make setup   install what building needs (the others do it too)'
@@ -45,6 +51,11 @@ test: setup
 	scripts/gotest $(TESTFLAGS) ./...
 	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
 	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' ./collectives
+	$(GO) vet -tags noasm ./kernels
+	scripts/gotest -tags noasm $(TESTFLAGS) ./kernels
+	for tier in $(TIERS); do \
+		WEFT_KERNELS=$$tier scripts/gotest $(TESTFLAGS) -run Reduce ./kernels || exit 1; \
+	done
 	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
 
 bench: setup
@@ -57,6 +68,9 @@ soak: setup
 	$(GO) test -count=1 -timeout 60m ./transport/progress -run Faults -soak 15
 	WEFT_TEST_LONG=1 $(GO) test -count=1 -timeout 60m ./collectives -run Fabric
 
+asm: setup
+	cd kernels/gen && $(GO) run . -dir ..
+
 lint: setup
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \
 		{ echo "not formatted:"; echo "$$unformatted"; exit 1; }
@@ -65,6 +79,7 @@ lint: setup
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags mpi ./...
 	$(GO) run ./internal/tools/importcheck "" mpi
+	scripts/asm-check
 
 clean:
 	rm -rf bin
