@@ -15,10 +15,9 @@ MPI_PKGS  ?= ./comm/... ./examples/... ./bench/...
 MPI_TESTS ?= Mpirun|FabricProcesses
 TESTFLAGS ?=
 
-# What is run with each set of instructions below the best, which the other runs
-# have. The tests of each against plain Go are in all runs.
-TIERS      ?= go avx2
-TIER_TESTS ?= Reduce|Average|Exact
+# The sets of instructions below the best, which all other runs have. (The tests
+# that hold each of them against plain Go are in all runs.)
+TIERS     ?= go avx2
 
 .PHONY: help setup build demo test bench model soak asm lint clean
 

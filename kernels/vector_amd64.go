@@ -39,7 +39,10 @@ func vector(with tier, dst []byte, srcs [][]byte, n int, t Type, op Op, divisor 
 	if with == avx2 && bytes < avx2Bytes {
 		return false
 	}
-	part := max(callBytes/(len(srcs)+1), vectorBytes) &^ (vectorBytes - 1)
+	part := bytes
+	if bytes*(len(srcs)+1) > callBytes {
+		part = max(callBytes/(len(srcs)+1), vectorBytes) &^ (vectorBytes - 1)
+	}
 	divides := op == Avg && types[t].class == integers
 	if divides {
 		op, part = Sum, blockBytes // divided while still in the cache
