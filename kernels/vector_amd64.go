@@ -43,7 +43,7 @@ func vector(with tier, dst []byte, srcs [][]byte, n int, t Type, op Op, divisor 
 	if bytes*(len(srcs)+1) > callBytes {
 		part = max(callBytes/(len(srcs)+1), vectorBytes) &^ (vectorBytes - 1)
 	}
-	divides := op == Avg && types[t].class == integers
+	divides := op == Avg && (t == TypeInt64 || t == TypeUint64) // for which there is no instruction
 	if divides {
 		op, part = Sum, blockBytes // divided while still in the cache
 	}
@@ -62,34 +62,13 @@ func vector(with tier, dst []byte, srcs [][]byte, n int, t Type, op Op, divisor 
 		if !done {
 			return false
 		}
-		if divides {
-			divideIntegers(dst, from, to, t, divisor)
+		switch {
+		case divides && t == TypeInt64:
+			divide(view[int64](dst, from/8, to/8), divisor)
+		case divides:
+			divide(view[uint64](dst, from/8, to/8), divisor)
 		}
 		from = to
 	}
 	return true
-}
-
-// divideIntegers divides bytes from to to of dst.
-func divideIntegers(dst []byte, from, to int, t Type, divisor int) {
-	size := t.Size()
-	lo, hi := from/size, to/size
-	switch t {
-	case TypeInt8:
-		divide(view[int8](dst, lo, hi), divisor)
-	case TypeInt16:
-		divide(view[int16](dst, lo, hi), divisor)
-	case TypeInt32:
-		divide(view[int32](dst, lo, hi), divisor)
-	case TypeInt64:
-		divide(view[int64](dst, lo, hi), divisor)
-	case TypeUint8:
-		divide(view[uint8](dst, lo, hi), divisor)
-	case TypeUint16:
-		divide(view[uint16](dst, lo, hi), divisor)
-	case TypeUint32:
-		divide(view[uint32](dst, lo, hi), divisor)
-	case TypeUint64:
-		divide(view[uint64](dst, lo, hi), divisor)
-	}
 }

@@ -171,6 +171,16 @@ func maxFloat8E5M2AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 //go:noescape
 func sumInt8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 
+// avgInt8AVX2 adds and divides.
+//
+//go:noescape
+func avgInt8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
+// avgUint8AVX2 adds and divides.
+//
+//go:noescape
+func avgUint8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
 // prodInt8AVX2 multiplies.
 //
 //go:noescape
@@ -201,6 +211,16 @@ func maxUint8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 //go:noescape
 func sumInt16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 
+// avgInt16AVX2 adds and divides.
+//
+//go:noescape
+func avgInt16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
+// avgUint16AVX2 adds and divides.
+//
+//go:noescape
+func avgUint16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
 // prodInt16AVX2 multiplies.
 //
 //go:noescape
@@ -230,6 +250,16 @@ func maxUint16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 //
 //go:noescape
 func sumInt32AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
+
+// avgInt32AVX2 adds and divides.
+//
+//go:noescape
+func avgInt32AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
+// avgUint32AVX2 adds and divides.
+//
+//go:noescape
+func avgUint32AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
 
 // prodInt32AVX2 multiplies.
 //
@@ -345,6 +375,18 @@ func reduceAVX2(dst *byte, srcs *[]byte, sources, from, to, divisor int, t Type,
 			avgFloat8E4M3AVX2(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
 		case TypeFloat8E5M2:
 			avgFloat8E5M2AVX2(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeInt8:
+			avgInt8AVX2(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeUint8:
+			avgUint8AVX2(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeInt16:
+			avgInt16AVX2(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeUint16:
+			avgUint16AVX2(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeInt32:
+			avgInt32AVX2(dst, srcs, sources, from, to, math.Float64bits(float64(divisor)))
+		case TypeUint32:
+			avgUint32AVX2(dst, srcs, sources, from, to, math.Float64bits(float64(divisor)))
 		default:
 			return false
 		}

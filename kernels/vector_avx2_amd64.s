@@ -4888,6 +4888,428 @@ done5:
 	VZEROUPPER
 	RET
 
+// func avgInt8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX2
+TEXT ·avgInt8AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VMOVQ        DI, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x00000000000000ff, DI
+	VMOVQ        DI, X1
+	VPBROADCASTD X1, Y1
+	LEAQ         -32(SI), DI
+	MOVQ         (DX), R8
+	ADDQ         DI, R8
+	VMOVDQU      (R8), Y2
+	LEAQ         24(DX), R9
+	CMPQ         R9, AX
+	JAE          result2
+
+source1:
+	MOVQ   (R9), R8
+	ADDQ   DI, R8
+	VPADDB (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source1
+
+result2:
+	VPSLLD     $0x18, Y2, Y3
+	VPSRAD     $0x18, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPAND      Y1, Y3, Y3
+	VMOVDQU    Y3, Y3
+	VPSLLD     $0x10, Y2, Y4
+	VPSRAD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x08, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPSLLD     $0x08, Y2, Y4
+	VPSRAD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPSRAD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y3, Y3
+
+wide3:
+	LEAQ    64(BX), DI
+	CMPQ    DI, SI
+	JA      narrow4
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	VMOVDQU 32(R8), Y4
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result7
+
+source6:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDB (R8), Y2, Y2
+	VPADDB 32(R8), Y4, Y4
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source6
+
+result7:
+	VPSLLD     $0x18, Y2, Y5
+	VPSRAD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VMOVDQU    Y5, Y5
+	VPSLLD     $0x10, Y2, Y6
+	VPSRAD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x08, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPSLLD     $0x08, Y2, Y6
+	VPSRAD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPSRAD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y5, Y5
+	VPSLLD     $0x18, Y4, Y2
+	VPSRAD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VMOVDQU    Y2, Y2
+	VPSLLD     $0x10, Y4, Y6
+	VPSRAD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x08, Y6, Y6
+	VPOR       Y6, Y2, Y2
+	VPSLLD     $0x08, Y4, Y6
+	VPSRAD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y2, Y2
+	VPSRAD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x18, Y4, Y4
+	VPOR       Y4, Y2, Y2
+	VMOVDQU    Y5, (CX)(BX*1)
+	VMOVDQU    Y2, 32(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide3
+
+narrow4:
+	LEAQ    32(BX), DI
+	CMPQ    DI, SI
+	JAE     done5
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result9
+
+source8:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDB (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source8
+
+result9:
+	VPSLLD     $0x18, Y2, Y4
+	VPSRAD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VMOVDQU    Y4, Y4
+	VPSLLD     $0x10, Y2, Y5
+	VPSRAD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VPSLLD     $0x08, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPSLLD     $0x08, Y2, Y5
+	VPSRAD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPSRAD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y4, Y4
+	VMOVDQU    Y4, (CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        narrow4
+
+done5:
+	LEAQ    -32(SI), AX
+	VMOVDQU Y3, (CX)(AX*1)
+	VZEROUPPER
+	RET
+
+// func avgUint8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX2
+TEXT ·avgUint8AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VMOVQ        DI, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x00000000000000ff, DI
+	VMOVQ        DI, X1
+	VPBROADCASTD X1, Y1
+	LEAQ         -32(SI), DI
+	MOVQ         (DX), R8
+	ADDQ         DI, R8
+	VMOVDQU      (R8), Y2
+	LEAQ         24(DX), R9
+	CMPQ         R9, AX
+	JAE          result2
+
+source1:
+	MOVQ   (R9), R8
+	ADDQ   DI, R8
+	VPADDB (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source1
+
+result2:
+	VPSLLD     $0x18, Y2, Y3
+	VPSRLD     $0x18, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPAND      Y1, Y3, Y3
+	VMOVDQU    Y3, Y3
+	VPSLLD     $0x10, Y2, Y4
+	VPSRLD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x08, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPSLLD     $0x08, Y2, Y4
+	VPSRLD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPSRLD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y3, Y3
+
+wide3:
+	LEAQ    64(BX), DI
+	CMPQ    DI, SI
+	JA      narrow4
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	VMOVDQU 32(R8), Y4
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result7
+
+source6:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDB (R8), Y2, Y2
+	VPADDB 32(R8), Y4, Y4
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source6
+
+result7:
+	VPSLLD     $0x18, Y2, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VMOVDQU    Y5, Y5
+	VPSLLD     $0x10, Y2, Y6
+	VPSRLD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x08, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPSLLD     $0x08, Y2, Y6
+	VPSRLD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y5, Y5
+	VPSRLD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y5, Y5
+	VPSLLD     $0x18, Y4, Y2
+	VPSRLD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VMOVDQU    Y2, Y2
+	VPSLLD     $0x10, Y4, Y6
+	VPSRLD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x08, Y6, Y6
+	VPOR       Y6, Y2, Y2
+	VPSLLD     $0x08, Y4, Y6
+	VPSRLD     $0x18, Y6, Y6
+	VCVTDQ2PS  Y6, Y6
+	VDIVPS     Y0, Y6, Y6
+	VCVTTPS2DQ Y6, Y6
+	VPAND      Y1, Y6, Y6
+	VPSLLD     $0x10, Y6, Y6
+	VPOR       Y6, Y2, Y2
+	VPSRLD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x18, Y4, Y4
+	VPOR       Y4, Y2, Y2
+	VMOVDQU    Y5, (CX)(BX*1)
+	VMOVDQU    Y2, 32(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide3
+
+narrow4:
+	LEAQ    32(BX), DI
+	CMPQ    DI, SI
+	JAE     done5
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result9
+
+source8:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDB (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source8
+
+result9:
+	VPSLLD     $0x18, Y2, Y4
+	VPSRLD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VMOVDQU    Y4, Y4
+	VPSLLD     $0x10, Y2, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VPSLLD     $0x08, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPSLLD     $0x08, Y2, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPSRLD     $0x18, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x18, Y2, Y2
+	VPOR       Y2, Y4, Y4
+	VMOVDQU    Y4, (CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        narrow4
+
+done5:
+	LEAQ    -32(SI), AX
+	VMOVDQU Y3, (CX)(AX*1)
+	VZEROUPPER
+	RET
+
 // func prodInt8AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 // Requires: AVX, AVX2
 TEXT ·prodInt8AVX2(SB), NOSPLIT, $0-40
@@ -5467,6 +5889,300 @@ done5:
 	VZEROUPPER
 	RET
 
+// func avgInt16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX2
+TEXT ·avgInt16AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VMOVQ        DI, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x000000000000ffff, DI
+	VMOVQ        DI, X1
+	VPBROADCASTD X1, Y1
+	LEAQ         -32(SI), DI
+	MOVQ         (DX), R8
+	ADDQ         DI, R8
+	VMOVDQU      (R8), Y2
+	LEAQ         24(DX), R9
+	CMPQ         R9, AX
+	JAE          result2
+
+source1:
+	MOVQ   (R9), R8
+	ADDQ   DI, R8
+	VPADDW (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source1
+
+result2:
+	VPSLLD     $0x10, Y2, Y3
+	VPSRAD     $0x10, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPAND      Y1, Y3, Y3
+	VMOVDQU    Y3, Y3
+	VPSRAD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y3, Y3
+
+wide3:
+	LEAQ    64(BX), DI
+	CMPQ    DI, SI
+	JA      narrow4
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	VMOVDQU 32(R8), Y4
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result7
+
+source6:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDW (R8), Y2, Y2
+	VPADDW 32(R8), Y4, Y4
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source6
+
+result7:
+	VPSLLD     $0x10, Y2, Y5
+	VPSRAD     $0x10, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VMOVDQU    Y5, Y5
+	VPSRAD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y5, Y5
+	VPSLLD     $0x10, Y4, Y2
+	VPSRAD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VMOVDQU    Y2, Y2
+	VPSRAD     $0x10, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y2, Y2
+	VMOVDQU    Y5, (CX)(BX*1)
+	VMOVDQU    Y2, 32(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide3
+
+narrow4:
+	LEAQ    32(BX), DI
+	CMPQ    DI, SI
+	JAE     done5
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result9
+
+source8:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDW (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source8
+
+result9:
+	VPSLLD     $0x10, Y2, Y4
+	VPSRAD     $0x10, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VMOVDQU    Y4, Y4
+	VPSRAD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y4, Y4
+	VMOVDQU    Y4, (CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        narrow4
+
+done5:
+	LEAQ    -32(SI), AX
+	VMOVDQU Y3, (CX)(AX*1)
+	VZEROUPPER
+	RET
+
+// func avgUint16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX2
+TEXT ·avgUint16AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VMOVQ        DI, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x000000000000ffff, DI
+	VMOVQ        DI, X1
+	VPBROADCASTD X1, Y1
+	LEAQ         -32(SI), DI
+	MOVQ         (DX), R8
+	ADDQ         DI, R8
+	VMOVDQU      (R8), Y2
+	LEAQ         24(DX), R9
+	CMPQ         R9, AX
+	JAE          result2
+
+source1:
+	MOVQ   (R9), R8
+	ADDQ   DI, R8
+	VPADDW (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source1
+
+result2:
+	VPSLLD     $0x10, Y2, Y3
+	VPSRLD     $0x10, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPAND      Y1, Y3, Y3
+	VMOVDQU    Y3, Y3
+	VPSRLD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y3, Y3
+
+wide3:
+	LEAQ    64(BX), DI
+	CMPQ    DI, SI
+	JA      narrow4
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	VMOVDQU 32(R8), Y4
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result7
+
+source6:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDW (R8), Y2, Y2
+	VPADDW 32(R8), Y4, Y4
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source6
+
+result7:
+	VPSLLD     $0x10, Y2, Y5
+	VPSRLD     $0x10, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPAND      Y1, Y5, Y5
+	VMOVDQU    Y5, Y5
+	VPSRLD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y5, Y5
+	VPSLLD     $0x10, Y4, Y2
+	VPSRLD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VMOVDQU    Y2, Y2
+	VPSRLD     $0x10, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y2, Y2
+	VMOVDQU    Y5, (CX)(BX*1)
+	VMOVDQU    Y2, 32(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide3
+
+narrow4:
+	LEAQ    32(BX), DI
+	CMPQ    DI, SI
+	JAE     done5
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result9
+
+source8:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDW (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source8
+
+result9:
+	VPSLLD     $0x10, Y2, Y4
+	VPSRLD     $0x10, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPAND      Y1, Y4, Y4
+	VMOVDQU    Y4, Y4
+	VPSRLD     $0x10, Y2, Y2
+	VCVTDQ2PS  Y2, Y2
+	VDIVPS     Y0, Y2, Y2
+	VCVTTPS2DQ Y2, Y2
+	VPAND      Y1, Y2, Y2
+	VPSLLD     $0x10, Y2, Y2
+	VPOR       Y2, Y4, Y4
+	VMOVDQU    Y4, (CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        narrow4
+
+done5:
+	LEAQ    -32(SI), AX
+	VMOVDQU Y3, (CX)(AX*1)
+	VZEROUPPER
+	RET
+
 // func prodInt16AVX2(dst *byte, srcs *[]byte, sources int, from int, to int)
 // Requires: AVX, AVX2
 TEXT ·prodInt16AVX2(SB), NOSPLIT, $0-40
@@ -6004,6 +6720,284 @@ result9:
 done5:
 	LEAQ    -32(SI), AX
 	VMOVDQU Y0, (CX)(AX*1)
+	VZEROUPPER
+	RET
+
+// func avgInt32AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX2
+TEXT ·avgInt32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VMOVQ        DI, X0
+	VPBROADCASTQ X0, Y0
+	LEAQ         -32(SI), DI
+	MOVQ         (DX), R8
+	ADDQ         DI, R8
+	VMOVDQU      (R8), Y1
+	LEAQ         24(DX), R9
+	CMPQ         R9, AX
+	JAE          result2
+
+source1:
+	MOVQ   (R9), R8
+	ADDQ   DI, R8
+	VPADDD (R8), Y1, Y1
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source1
+
+result2:
+	VEXTRACTI128 $0x01, Y1, X2
+	VCVTDQ2PD    X1, Y1
+	VDIVPD       Y0, Y1, Y1
+	VCVTTPD2DQY  Y1, X1
+	VCVTDQ2PD    X2, Y2
+	VDIVPD       Y0, Y2, Y2
+	VCVTTPD2DQY  Y2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+
+wide3:
+	LEAQ    64(BX), DI
+	CMPQ    DI, SI
+	JA      narrow4
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	VMOVDQU 32(R8), Y3
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result7
+
+source6:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDD (R8), Y2, Y2
+	VPADDD 32(R8), Y3, Y3
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source6
+
+result7:
+	VEXTRACTI128 $0x01, Y2, X4
+	VCVTDQ2PD    X2, Y2
+	VDIVPD       Y0, Y2, Y2
+	VCVTTPD2DQY  Y2, X2
+	VCVTDQ2PD    X4, Y4
+	VDIVPD       Y0, Y4, Y4
+	VCVTTPD2DQY  Y4, X4
+	VINSERTI128  $0x01, X4, Y2, Y2
+	VEXTRACTI128 $0x01, Y3, X4
+	VCVTDQ2PD    X3, Y3
+	VDIVPD       Y0, Y3, Y3
+	VCVTTPD2DQY  Y3, X3
+	VCVTDQ2PD    X4, Y4
+	VDIVPD       Y0, Y4, Y4
+	VCVTTPD2DQY  Y4, X4
+	VINSERTI128  $0x01, X4, Y3, Y3
+	VMOVDQU      Y2, (CX)(BX*1)
+	VMOVDQU      Y3, 32(CX)(BX*1)
+	MOVQ         DI, BX
+	JMP          wide3
+
+narrow4:
+	LEAQ    32(BX), DI
+	CMPQ    DI, SI
+	JAE     done5
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y2
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result9
+
+source8:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDD (R8), Y2, Y2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source8
+
+result9:
+	VEXTRACTI128 $0x01, Y2, X3
+	VCVTDQ2PD    X2, Y2
+	VDIVPD       Y0, Y2, Y2
+	VCVTTPD2DQY  Y2, X2
+	VCVTDQ2PD    X3, Y3
+	VDIVPD       Y0, Y3, Y3
+	VCVTTPD2DQY  Y3, X3
+	VINSERTI128  $0x01, X3, Y2, Y2
+	VMOVDQU      Y2, (CX)(BX*1)
+	MOVQ         DI, BX
+	JMP          narrow4
+
+done5:
+	LEAQ    -32(SI), AX
+	VMOVDQU Y1, (CX)(AX*1)
+	VZEROUPPER
+	RET
+
+// func avgUint32AVX2(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX2
+TEXT ·avgUint32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VMOVQ        DI, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         $0x0000000080000000, DI
+	VMOVQ        DI, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         $0x41e0000000000000, DI
+	VMOVQ        DI, X2
+	VPBROADCASTQ X2, Y2
+	LEAQ         -32(SI), DI
+	MOVQ         (DX), R8
+	ADDQ         DI, R8
+	VMOVDQU      (R8), Y3
+	LEAQ         24(DX), R9
+	CMPQ         R9, AX
+	JAE          result2
+
+source1:
+	MOVQ   (R9), R8
+	ADDQ   DI, R8
+	VPADDD (R8), Y3, Y3
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source1
+
+result2:
+	VPXOR        Y1, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VCVTDQ2PD    X3, Y3
+	VADDPD       Y2, Y3, Y3
+	VDIVPD       Y0, Y3, Y3
+	VROUNDPD     $0x03, Y3, Y3
+	VSUBPD       Y2, Y3, Y3
+	VCVTTPD2DQY  Y3, X3
+	VCVTDQ2PD    X4, Y4
+	VADDPD       Y2, Y4, Y4
+	VDIVPD       Y0, Y4, Y4
+	VROUNDPD     $0x03, Y4, Y4
+	VSUBPD       Y2, Y4, Y4
+	VCVTTPD2DQY  Y4, X4
+	VINSERTI128  $0x01, X4, Y3, Y3
+	VPXOR        Y1, Y3, Y3
+
+wide3:
+	LEAQ    64(BX), DI
+	CMPQ    DI, SI
+	JA      narrow4
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y4
+	VMOVDQU 32(R8), Y5
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result7
+
+source6:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDD (R8), Y4, Y4
+	VPADDD 32(R8), Y5, Y5
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source6
+
+result7:
+	VPXOR        Y1, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X6
+	VCVTDQ2PD    X4, Y4
+	VADDPD       Y2, Y4, Y4
+	VDIVPD       Y0, Y4, Y4
+	VROUNDPD     $0x03, Y4, Y4
+	VSUBPD       Y2, Y4, Y4
+	VCVTTPD2DQY  Y4, X4
+	VCVTDQ2PD    X6, Y6
+	VADDPD       Y2, Y6, Y6
+	VDIVPD       Y0, Y6, Y6
+	VROUNDPD     $0x03, Y6, Y6
+	VSUBPD       Y2, Y6, Y6
+	VCVTTPD2DQY  Y6, X6
+	VINSERTI128  $0x01, X6, Y4, Y4
+	VPXOR        Y1, Y4, Y4
+	VPXOR        Y1, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VCVTDQ2PD    X5, Y5
+	VADDPD       Y2, Y5, Y5
+	VDIVPD       Y0, Y5, Y5
+	VROUNDPD     $0x03, Y5, Y5
+	VSUBPD       Y2, Y5, Y5
+	VCVTTPD2DQY  Y5, X5
+	VCVTDQ2PD    X6, Y6
+	VADDPD       Y2, Y6, Y6
+	VDIVPD       Y0, Y6, Y6
+	VROUNDPD     $0x03, Y6, Y6
+	VSUBPD       Y2, Y6, Y6
+	VCVTTPD2DQY  Y6, X6
+	VINSERTI128  $0x01, X6, Y5, Y5
+	VPXOR        Y1, Y5, Y5
+	VMOVDQU      Y4, (CX)(BX*1)
+	VMOVDQU      Y5, 32(CX)(BX*1)
+	MOVQ         DI, BX
+	JMP          wide3
+
+narrow4:
+	LEAQ    32(BX), DI
+	CMPQ    DI, SI
+	JAE     done5
+	MOVQ    (DX), R8
+	ADDQ    BX, R8
+	VMOVDQU (R8), Y4
+	LEAQ    24(DX), R9
+	CMPQ    R9, AX
+	JAE     result9
+
+source8:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDD (R8), Y4, Y4
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source8
+
+result9:
+	VPXOR        Y1, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VCVTDQ2PD    X4, Y4
+	VADDPD       Y2, Y4, Y4
+	VDIVPD       Y0, Y4, Y4
+	VROUNDPD     $0x03, Y4, Y4
+	VSUBPD       Y2, Y4, Y4
+	VCVTTPD2DQY  Y4, X4
+	VCVTDQ2PD    X5, Y5
+	VADDPD       Y2, Y5, Y5
+	VDIVPD       Y0, Y5, Y5
+	VROUNDPD     $0x03, Y5, Y5
+	VSUBPD       Y2, Y5, Y5
+	VCVTTPD2DQY  Y5, X5
+	VINSERTI128  $0x01, X5, Y4, Y4
+	VPXOR        Y1, Y4, Y4
+	VMOVDQU      Y4, (CX)(BX*1)
+	MOVQ         DI, BX
+	JMP          narrow4
+
+done5:
+	LEAQ    -32(SI), AX
+	VMOVDQU Y3, (CX)(AX*1)
 	VZEROUPPER
 	RET
 

@@ -171,6 +171,16 @@ func maxFloat8E5M2AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 //go:noescape
 func sumInt8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 
+// avgInt8AVX512 adds and divides.
+//
+//go:noescape
+func avgInt8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
+// avgUint8AVX512 adds and divides.
+//
+//go:noescape
+func avgUint8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
 // prodInt8AVX512 multiplies.
 //
 //go:noescape
@@ -201,6 +211,16 @@ func maxUint8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 //go:noescape
 func sumInt16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 
+// avgInt16AVX512 adds and divides.
+//
+//go:noescape
+func avgInt16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
+// avgUint16AVX512 adds and divides.
+//
+//go:noescape
+func avgUint16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
 // prodInt16AVX512 multiplies.
 //
 //go:noescape
@@ -230,6 +250,16 @@ func maxUint16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 //
 //go:noescape
 func sumInt32AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
+
+// avgInt32AVX512 adds and divides.
+//
+//go:noescape
+func avgInt32AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+
+// avgUint32AVX512 adds and divides.
+//
+//go:noescape
+func avgUint32AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
 
 // prodInt32AVX512 multiplies.
 //
@@ -345,6 +375,18 @@ func reduceAVX512(dst *byte, srcs *[]byte, sources, from, to, divisor int, t Typ
 			avgFloat8E4M3AVX512(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
 		case TypeFloat8E5M2:
 			avgFloat8E5M2AVX512(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeInt8:
+			avgInt8AVX512(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeUint8:
+			avgUint8AVX512(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeInt16:
+			avgInt16AVX512(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeUint16:
+			avgUint16AVX512(dst, srcs, sources, from, to, uint64(math.Float32bits(float32(divisor))))
+		case TypeInt32:
+			avgInt32AVX512(dst, srcs, sources, from, to, math.Float64bits(float64(divisor)))
+		case TypeUint32:
+			avgUint32AVX512(dst, srcs, sources, from, to, math.Float64bits(float64(divisor)))
 		default:
 			return false
 		}

@@ -3954,6 +3954,336 @@ done3:
 	VZEROUPPER
 	RET
 
+// func avgInt8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·avgInt8AVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VPBROADCASTD DI, Z0
+	MOVQ         $0x00000000000000ff, DI
+	VPBROADCASTD DI, Z1
+
+wide1:
+	LEAQ      128(BX), DI
+	CMPQ      DI, SI
+	JA        narrow2
+	MOVQ      (DX), R8
+	ADDQ      BX, R8
+	VMOVDQU64 (R8), Z2
+	VMOVDQU64 64(R8), Z3
+	LEAQ      24(DX), R9
+	CMPQ      R9, AX
+	JAE       result5
+
+source4:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDB (R8), Z2, Z2
+	VPADDB 64(R8), Z3, Z3
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source4
+
+result5:
+	VPSLLD     $0x18, Z2, Z4
+	VPSRAD     $0x18, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VMOVDQU64  Z4, Z4
+	VPSLLD     $0x10, Z2, Z5
+	VPSRAD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x08, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPSLLD     $0x08, Z2, Z5
+	VPSRAD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x10, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPSRAD     $0x18, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x18, Z2, Z2
+	VPORD      Z2, Z4, Z4
+	VPSLLD     $0x18, Z3, Z2
+	VPSRAD     $0x18, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VMOVDQU64  Z2, Z2
+	VPSLLD     $0x10, Z3, Z5
+	VPSRAD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x08, Z5, Z5
+	VPORD      Z5, Z2, Z2
+	VPSLLD     $0x08, Z3, Z5
+	VPSRAD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x10, Z5, Z5
+	VPORD      Z5, Z2, Z2
+	VPSRAD     $0x18, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VPSLLD     $0x18, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VMOVDQU64  Z4, (CX)(BX*1)
+	VMOVDQU64  Z2, 64(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide1
+
+narrow2:
+	MOVQ       SI, DI
+	SUBQ       BX, DI
+	JLE        done3
+	MOVQ       $-1, R8
+	BZHIQ      DI, R8, R8
+	KMOVQ      R8, K1
+	MOVQ       (DX), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z2
+	VMOVDQU64  Z2, Z2
+	LEAQ       24(DX), R8
+	CMPQ       R8, AX
+	JAE        result7
+
+source6:
+	MOVQ       (R8), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z3
+	VPADDB     Z3, Z2, Z2
+	ADDQ       $0x18, R8
+	CMPQ       R8, AX
+	JB         source6
+
+result7:
+	VPSLLD     $0x18, Z2, Z3
+	VPSRAD     $0x18, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VMOVDQU64  Z3, Z3
+	VPSLLD     $0x10, Z2, Z4
+	VPSRAD     $0x18, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VPSLLD     $0x08, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPSLLD     $0x08, Z2, Z4
+	VPSRAD     $0x18, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPSRAD     $0x18, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x18, Z2, Z2
+	VPORD      Z2, Z3, Z3
+	VMOVDQU8   Z3, K1, (CX)(BX*1)
+	ADDQ       $0x40, BX
+	JMP        narrow2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func avgUint8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·avgUint8AVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VPBROADCASTD DI, Z0
+	MOVQ         $0x00000000000000ff, DI
+	VPBROADCASTD DI, Z1
+
+wide1:
+	LEAQ      128(BX), DI
+	CMPQ      DI, SI
+	JA        narrow2
+	MOVQ      (DX), R8
+	ADDQ      BX, R8
+	VMOVDQU64 (R8), Z2
+	VMOVDQU64 64(R8), Z3
+	LEAQ      24(DX), R9
+	CMPQ      R9, AX
+	JAE       result5
+
+source4:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDB (R8), Z2, Z2
+	VPADDB 64(R8), Z3, Z3
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source4
+
+result5:
+	VPSLLD     $0x18, Z2, Z4
+	VPSRLD     $0x18, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VMOVDQU64  Z4, Z4
+	VPSLLD     $0x10, Z2, Z5
+	VPSRLD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x08, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPSLLD     $0x08, Z2, Z5
+	VPSRLD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x10, Z5, Z5
+	VPORD      Z5, Z4, Z4
+	VPSRLD     $0x18, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x18, Z2, Z2
+	VPORD      Z2, Z4, Z4
+	VPSLLD     $0x18, Z3, Z2
+	VPSRLD     $0x18, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VMOVDQU64  Z2, Z2
+	VPSLLD     $0x10, Z3, Z5
+	VPSRLD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x08, Z5, Z5
+	VPORD      Z5, Z2, Z2
+	VPSLLD     $0x08, Z3, Z5
+	VPSRLD     $0x18, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VDIVPS     Z0, Z5, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPANDD     Z1, Z5, Z5
+	VPSLLD     $0x10, Z5, Z5
+	VPORD      Z5, Z2, Z2
+	VPSRLD     $0x18, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VPSLLD     $0x18, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VMOVDQU64  Z4, (CX)(BX*1)
+	VMOVDQU64  Z2, 64(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide1
+
+narrow2:
+	MOVQ       SI, DI
+	SUBQ       BX, DI
+	JLE        done3
+	MOVQ       $-1, R8
+	BZHIQ      DI, R8, R8
+	KMOVQ      R8, K1
+	MOVQ       (DX), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z2
+	VMOVDQU64  Z2, Z2
+	LEAQ       24(DX), R8
+	CMPQ       R8, AX
+	JAE        result7
+
+source6:
+	MOVQ       (R8), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z3
+	VPADDB     Z3, Z2, Z2
+	ADDQ       $0x18, R8
+	CMPQ       R8, AX
+	JB         source6
+
+result7:
+	VPSLLD     $0x18, Z2, Z3
+	VPSRLD     $0x18, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VMOVDQU64  Z3, Z3
+	VPSLLD     $0x10, Z2, Z4
+	VPSRLD     $0x18, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VPSLLD     $0x08, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPSLLD     $0x08, Z2, Z4
+	VPSRLD     $0x18, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPORD      Z4, Z3, Z3
+	VPSRLD     $0x18, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x18, Z2, Z2
+	VPORD      Z2, Z3, Z3
+	VMOVDQU8   Z3, K1, (CX)(BX*1)
+	ADDQ       $0x40, BX
+	JMP        narrow2
+
+done3:
+	VZEROUPPER
+	RET
+
 // func prodInt8AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·prodInt8AVX512(SB), NOSPLIT, $0-40
@@ -4448,6 +4778,240 @@ done3:
 	VZEROUPPER
 	RET
 
+// func avgInt16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·avgInt16AVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VPBROADCASTD DI, Z0
+	MOVQ         $0x000000000000ffff, DI
+	VPBROADCASTD DI, Z1
+
+wide1:
+	LEAQ      128(BX), DI
+	CMPQ      DI, SI
+	JA        narrow2
+	MOVQ      (DX), R8
+	ADDQ      BX, R8
+	VMOVDQU64 (R8), Z2
+	VMOVDQU64 64(R8), Z3
+	LEAQ      24(DX), R9
+	CMPQ      R9, AX
+	JAE       result5
+
+source4:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDW (R8), Z2, Z2
+	VPADDW 64(R8), Z3, Z3
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source4
+
+result5:
+	VPSLLD     $0x10, Z2, Z4
+	VPSRAD     $0x10, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VMOVDQU64  Z4, Z4
+	VPSRAD     $0x10, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x10, Z2, Z2
+	VPORD      Z2, Z4, Z4
+	VPSLLD     $0x10, Z3, Z2
+	VPSRAD     $0x10, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VMOVDQU64  Z2, Z2
+	VPSRAD     $0x10, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VPSLLD     $0x10, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VMOVDQU64  Z4, (CX)(BX*1)
+	VMOVDQU64  Z2, 64(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide1
+
+narrow2:
+	MOVQ       SI, DI
+	SUBQ       BX, DI
+	JLE        done3
+	MOVQ       $-1, R8
+	BZHIQ      DI, R8, R8
+	KMOVQ      R8, K1
+	MOVQ       (DX), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z2
+	VMOVDQU64  Z2, Z2
+	LEAQ       24(DX), R8
+	CMPQ       R8, AX
+	JAE        result7
+
+source6:
+	MOVQ       (R8), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z3
+	VPADDW     Z3, Z2, Z2
+	ADDQ       $0x18, R8
+	CMPQ       R8, AX
+	JB         source6
+
+result7:
+	VPSLLD     $0x10, Z2, Z3
+	VPSRAD     $0x10, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VMOVDQU64  Z3, Z3
+	VPSRAD     $0x10, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x10, Z2, Z2
+	VPORD      Z2, Z3, Z3
+	VMOVDQU8   Z3, K1, (CX)(BX*1)
+	ADDQ       $0x40, BX
+	JMP        narrow2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func avgUint16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·avgUint16AVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VPBROADCASTD DI, Z0
+	MOVQ         $0x000000000000ffff, DI
+	VPBROADCASTD DI, Z1
+
+wide1:
+	LEAQ      128(BX), DI
+	CMPQ      DI, SI
+	JA        narrow2
+	MOVQ      (DX), R8
+	ADDQ      BX, R8
+	VMOVDQU64 (R8), Z2
+	VMOVDQU64 64(R8), Z3
+	LEAQ      24(DX), R9
+	CMPQ      R9, AX
+	JAE       result5
+
+source4:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDW (R8), Z2, Z2
+	VPADDW 64(R8), Z3, Z3
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source4
+
+result5:
+	VPSLLD     $0x10, Z2, Z4
+	VPSRLD     $0x10, Z4, Z4
+	VCVTDQ2PS  Z4, Z4
+	VDIVPS     Z0, Z4, Z4
+	VCVTTPS2DQ Z4, Z4
+	VPANDD     Z1, Z4, Z4
+	VMOVDQU64  Z4, Z4
+	VPSRLD     $0x10, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x10, Z2, Z2
+	VPORD      Z2, Z4, Z4
+	VPSLLD     $0x10, Z3, Z2
+	VPSRLD     $0x10, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VMOVDQU64  Z2, Z2
+	VPSRLD     $0x10, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VPSLLD     $0x10, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VMOVDQU64  Z4, (CX)(BX*1)
+	VMOVDQU64  Z2, 64(CX)(BX*1)
+	MOVQ       DI, BX
+	JMP        wide1
+
+narrow2:
+	MOVQ       SI, DI
+	SUBQ       BX, DI
+	JLE        done3
+	MOVQ       $-1, R8
+	BZHIQ      DI, R8, R8
+	KMOVQ      R8, K1
+	MOVQ       (DX), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z2
+	VMOVDQU64  Z2, Z2
+	LEAQ       24(DX), R8
+	CMPQ       R8, AX
+	JAE        result7
+
+source6:
+	MOVQ       (R8), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z3
+	VPADDW     Z3, Z2, Z2
+	ADDQ       $0x18, R8
+	CMPQ       R8, AX
+	JB         source6
+
+result7:
+	VPSLLD     $0x10, Z2, Z3
+	VPSRLD     $0x10, Z3, Z3
+	VCVTDQ2PS  Z3, Z3
+	VDIVPS     Z0, Z3, Z3
+	VCVTTPS2DQ Z3, Z3
+	VPANDD     Z1, Z3, Z3
+	VMOVDQU64  Z3, Z3
+	VPSRLD     $0x10, Z2, Z2
+	VCVTDQ2PS  Z2, Z2
+	VDIVPS     Z0, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPANDD     Z1, Z2, Z2
+	VPSLLD     $0x10, Z2, Z2
+	VPORD      Z2, Z3, Z3
+	VMOVDQU8   Z3, K1, (CX)(BX*1)
+	ADDQ       $0x40, BX
+	JMP        narrow2
+
+done3:
+	VZEROUPPER
+	RET
+
 // func prodInt16AVX512(dst *byte, srcs *[]byte, sources int, from int, to int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·prodInt16AVX512(SB), NOSPLIT, $0-40
@@ -4905,6 +5469,200 @@ result7:
 	VMOVDQU8 Z0, K1, (CX)(BX*1)
 	ADDQ     $0x40, BX
 	JMP      narrow2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func avgInt32AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·avgInt32AVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VPBROADCASTQ DI, Z0
+
+wide1:
+	LEAQ      128(BX), DI
+	CMPQ      DI, SI
+	JA        narrow2
+	MOVQ      (DX), R8
+	ADDQ      BX, R8
+	VMOVDQU64 (R8), Z1
+	VMOVDQU64 64(R8), Z2
+	LEAQ      24(DX), R9
+	CMPQ      R9, AX
+	JAE       result5
+
+source4:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDD (R8), Z1, Z1
+	VPADDD 64(R8), Z2, Z2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source4
+
+result5:
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VCVTDQ2PD     Y1, Z1
+	VDIVPD        Z0, Z1, Z1
+	VCVTTPD2DQ    Z1, Y1
+	VCVTDQ2PD     Y3, Z3
+	VDIVPD        Z0, Z3, Z3
+	VCVTTPD2DQ    Z3, Y3
+	VINSERTI64X4  $0x01, Y3, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z2, Y3
+	VCVTDQ2PD     Y2, Z2
+	VDIVPD        Z0, Z2, Z2
+	VCVTTPD2DQ    Z2, Y2
+	VCVTDQ2PD     Y3, Z3
+	VDIVPD        Z0, Z3, Z3
+	VCVTTPD2DQ    Z3, Y3
+	VINSERTI64X4  $0x01, Y3, Z2, Z2
+	VMOVDQU64     Z1, (CX)(BX*1)
+	VMOVDQU64     Z2, 64(CX)(BX*1)
+	MOVQ          DI, BX
+	JMP           wide1
+
+narrow2:
+	MOVQ       SI, DI
+	SUBQ       BX, DI
+	JLE        done3
+	MOVQ       $-1, R8
+	BZHIQ      DI, R8, R8
+	KMOVQ      R8, K1
+	MOVQ       (DX), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z1
+	VMOVDQU64  Z1, Z1
+	LEAQ       24(DX), R8
+	CMPQ       R8, AX
+	JAE        result7
+
+source6:
+	MOVQ       (R8), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z2
+	VPADDD     Z2, Z1, Z1
+	ADDQ       $0x18, R8
+	CMPQ       R8, AX
+	JB         source6
+
+result7:
+	VEXTRACTI64X4 $0x01, Z1, Y2
+	VCVTDQ2PD     Y1, Z1
+	VDIVPD        Z0, Z1, Z1
+	VCVTTPD2DQ    Z1, Y1
+	VCVTDQ2PD     Y2, Z2
+	VDIVPD        Z0, Z2, Z2
+	VCVTTPD2DQ    Z2, Y2
+	VINSERTI64X4  $0x01, Y2, Z1, Z1
+	VMOVDQU8      Z1, K1, (CX)(BX*1)
+	ADDQ          $0x40, BX
+	JMP           narrow2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func avgUint32AVX512(dst *byte, srcs *[]byte, sources int, from int, to int, divisor uint64)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·avgUint32AVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), CX
+	MOVQ         srcs+8(FP), DX
+	MOVQ         sources+16(FP), AX
+	IMUL3Q       $0x18, AX, AX
+	ADDQ         DX, AX
+	MOVQ         from+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         divisor+40(FP), DI
+	VPBROADCASTQ DI, Z0
+
+wide1:
+	LEAQ      128(BX), DI
+	CMPQ      DI, SI
+	JA        narrow2
+	MOVQ      (DX), R8
+	ADDQ      BX, R8
+	VMOVDQU64 (R8), Z1
+	VMOVDQU64 64(R8), Z2
+	LEAQ      24(DX), R9
+	CMPQ      R9, AX
+	JAE       result5
+
+source4:
+	MOVQ   (R9), R8
+	ADDQ   BX, R8
+	VPADDD (R8), Z1, Z1
+	VPADDD 64(R8), Z2, Z2
+	ADDQ   $0x18, R9
+	CMPQ   R9, AX
+	JB     source4
+
+result5:
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VCVTUDQ2PD    Y1, Z1
+	VDIVPD        Z0, Z1, Z1
+	VCVTTPD2UDQ   Z1, Y1
+	VCVTUDQ2PD    Y3, Z3
+	VDIVPD        Z0, Z3, Z3
+	VCVTTPD2UDQ   Z3, Y3
+	VINSERTI64X4  $0x01, Y3, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z2, Y3
+	VCVTUDQ2PD    Y2, Z2
+	VDIVPD        Z0, Z2, Z2
+	VCVTTPD2UDQ   Z2, Y2
+	VCVTUDQ2PD    Y3, Z3
+	VDIVPD        Z0, Z3, Z3
+	VCVTTPD2UDQ   Z3, Y3
+	VINSERTI64X4  $0x01, Y3, Z2, Z2
+	VMOVDQU64     Z1, (CX)(BX*1)
+	VMOVDQU64     Z2, 64(CX)(BX*1)
+	MOVQ          DI, BX
+	JMP           wide1
+
+narrow2:
+	MOVQ       SI, DI
+	SUBQ       BX, DI
+	JLE        done3
+	MOVQ       $-1, R8
+	BZHIQ      DI, R8, R8
+	KMOVQ      R8, K1
+	MOVQ       (DX), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z1
+	VMOVDQU64  Z1, Z1
+	LEAQ       24(DX), R8
+	CMPQ       R8, AX
+	JAE        result7
+
+source6:
+	MOVQ       (R8), DI
+	ADDQ       BX, DI
+	VMOVDQU8.Z (DI), K1, Z2
+	VPADDD     Z2, Z1, Z1
+	ADDQ       $0x18, R8
+	CMPQ       R8, AX
+	JB         source6
+
+result7:
+	VEXTRACTI64X4 $0x01, Z1, Y2
+	VCVTUDQ2PD    Y1, Z1
+	VDIVPD        Z0, Z1, Z1
+	VCVTTPD2UDQ   Z1, Y1
+	VCVTUDQ2PD    Y2, Z2
+	VDIVPD        Z0, Z2, Z2
+	VCVTTPD2UDQ   Z2, Y2
+	VINSERTI64X4  $0x01, Y2, Z1, Z1
+	VMOVDQU8      Z1, K1, (CX)(BX*1)
+	ADDQ          $0x40, BX
+	JMP           narrow2
 
 done3:
 	VZEROUPPER

@@ -327,6 +327,53 @@ func TestVectorNumbers(t *testing.T) {
 	})
 }
 
+// Sums about multiples of the divisor, where a quotient of floats might be rounded
+// across an integer, and divisors that are no float.
+func TestVectorAverages(t *testing.T) {
+	for _, with := range vectorTiers() {
+		for typ := TypeInt8; typ <= TypeUint64; typ++ {
+			t.Run(fmt.Sprintf("%v/%v", with, typ), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(20260101, uint64(typ)))
+				const n = 3000
+				p := newTwins(n * typ.Size())
+				divisors := []int{1, 2, 3, 5, 7, 10, 255, 256, 257, 641, 65535, 65537, math.MaxInt}
+				for shift := range 62 {
+					divisors = append(divisors, 1<<shift+1, 1<<(shift+1)-1, r.Int()>>shift+1)
+				}
+				for _, divisor := range divisors {
+					for _, a := range []*arena{p.got, p.want} {
+						a.lay(2, n*typ.Size(), 0, func(int) int { return 0 })
+						clear(a.srcs[0])
+					}
+					for i := range n {
+						x := uint64(i)
+						if typ.Size() > 2 {
+							x = (r.Uint64()>>r.IntN(64)*uint64(divisor) + r.Uint64N(3) - 1) // q·n − 1, q·n, q·n + 1
+						} else if typ.Size() == 2 {
+							x = r.Uint64()
+						}
+						for _, a := range []*arena{p.got, p.want} {
+							put := a.srcs[1]
+							switch typ.Size() {
+							case 1:
+								put[i] = byte(x)
+							case 2:
+								view[uint16](put, i, i+1)[0] = uint16(x)
+							case 4:
+								view[uint32](put, i, i+1)[0] = uint32(x)
+							case 8:
+								view[uint64](put, i, i+1)[0] = x
+							}
+						}
+					}
+					p.check(t, with, typ, Avg, 2, n, 0, func(int) int { return 0 }, divisor)
+				}
+			})
+		}
+	}
+}
+
 // Every float32 that lies at or beside the middle of two numbers of a narrow
 // format is a sum of two or three of its numbers, or of bits that are not: the
 // sums of three float16 or bfloat16 of far magnitudes round once only.

@@ -34,7 +34,7 @@ func reduce%[1]s(dst *byte, srcs *[]byte, sources, from, to, divisor int, t Type
 			}
 			arguments := "dst, srcs, sources, from, to"
 			switch {
-			case op == "Avg" && slices.Contains(k.types, "Float64"):
+			case op == "Avg" && slices.ContainsFunc(k.types, func(t string) bool { return t == "Float64" || t == "Int32" || t == "Uint32" }):
 				arguments += ", math.Float64bits(float64(divisor))"
 			case op == "Avg":
 				arguments += ", uint64(math.Float32bits(float32(divisor)))"

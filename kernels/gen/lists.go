@@ -9,7 +9,7 @@ import (
 
 // kernels returns all kernels of a tier. Those of signed integers serve unsigned
 // ones where the bits are the same. What is missing here, and stays in plain Go:
-// the operators on truth and on places, and the division of averages of integers.
+// the operators on truth and on places, and the division of 64-bit integers.
 func (g *generator) kernels() (all []kernel) {
 	type combine = func(*generator, operand.Op, reg.Register, reg.Register)
 	add := func(name, doc string, types []string, op string, step, unroll int, code arithmetic) {
@@ -78,6 +78,12 @@ func (g *generator) kernels() (all []kernel) {
 		signed, unsigned := fmt.Sprintf("Int%d", i.bits), fmt.Sprintf("Uint%d", i.bits)
 		both := []string{signed, unsigned}
 		plain("sum"+signed, "adds.", both, "Sum", i.sum)
+		if i.bits < 64 {
+			for _, t := range both {
+				add("avg"+t, "adds and divides.", []string{t}, "Avg", g.bytes, 2,
+					&averageInteger{instruction: instruction{combine: i.sum}, bits: i.bits, unsigned: t == unsigned})
+			}
+		}
 		switch {
 		case i.bits == 8:
 			add("prod"+signed, "multiplies.", both, "Prod", g.bytes, 4, &product8{})
