@@ -1436,14 +1436,10 @@ result2:
 	VPSRLD $0x10, Y1, Y3
 	VPAND  all32_1<>+0(SB), Y3, Y3
 	VPADDD all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS $0x07, Y1, Y1, Y4
-	VPAND  Y4, Y3, Y3
 	VPADDD Y3, Y1, Y1
 	VPSRLD $0x10, Y2, Y3
 	VPAND  all32_1<>+0(SB), Y3, Y3
 	VPADDD all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS $0x07, Y2, Y2, Y4
-	VPAND  Y4, Y3, Y3
 	VPADDD Y3, Y2, Y2
 	VPSRLD $0x10, Y1, Y1
 	VPAND  Y0, Y2, Y2
@@ -1486,14 +1482,10 @@ result7:
 	VPSRLD  $0x10, Y1, Y6
 	VPAND   all32_1<>+0(SB), Y6, Y6
 	VPADDD  all32_7fff<>+0(SB), Y6, Y6
-	VCMPPS  $0x07, Y1, Y1, Y7
-	VPAND   Y7, Y6, Y6
 	VPADDD  Y6, Y1, Y1
 	VPSRLD  $0x10, Y3, Y6
 	VPAND   all32_1<>+0(SB), Y6, Y6
 	VPADDD  all32_7fff<>+0(SB), Y6, Y6
-	VCMPPS  $0x07, Y3, Y3, Y7
-	VPAND   Y7, Y6, Y6
 	VPADDD  Y6, Y3, Y3
 	VPSRLD  $0x10, Y1, Y1
 	VPAND   Y0, Y3, Y3
@@ -1501,14 +1493,10 @@ result7:
 	VPSRLD  $0x10, Y4, Y1
 	VPAND   all32_1<>+0(SB), Y1, Y1
 	VPADDD  all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS  $0x07, Y4, Y4, Y6
-	VPAND   Y6, Y1, Y1
 	VPADDD  Y1, Y4, Y4
 	VPSRLD  $0x10, Y5, Y1
 	VPAND   all32_1<>+0(SB), Y1, Y1
 	VPADDD  all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS  $0x07, Y5, Y5, Y6
-	VPAND   Y6, Y1, Y1
 	VPADDD  Y1, Y5, Y5
 	VPSRLD  $0x10, Y4, Y4
 	VPAND   Y0, Y5, Y5
@@ -1547,14 +1535,10 @@ result9:
 	VPSRLD  $0x10, Y1, Y4
 	VPAND   all32_1<>+0(SB), Y4, Y4
 	VPADDD  all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS  $0x07, Y1, Y1, Y5
-	VPAND   Y5, Y4, Y4
 	VPADDD  Y4, Y1, Y1
 	VPSRLD  $0x10, Y3, Y4
 	VPAND   all32_1<>+0(SB), Y4, Y4
 	VPADDD  all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS  $0x07, Y3, Y3, Y5
-	VPAND   Y5, Y4, Y4
 	VPADDD  Y4, Y3, Y3
 	VPSRLD  $0x10, Y1, Y1
 	VPAND   Y0, Y3, Y3
@@ -2231,15 +2215,11 @@ result2:
 	VPSRLD $0x10, Y2, Y4
 	VPAND  all32_1<>+0(SB), Y4, Y4
 	VPADDD all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS $0x07, Y2, Y2, Y5
-	VPAND  Y5, Y4, Y4
 	VPADDD Y4, Y2, Y2
 	VDIVPS Y0, Y3, Y3
 	VPSRLD $0x10, Y3, Y4
 	VPAND  all32_1<>+0(SB), Y4, Y4
 	VPADDD all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS $0x07, Y3, Y3, Y5
-	VPAND  Y5, Y4, Y4
 	VPADDD Y4, Y3, Y3
 	VPSRLD $0x10, Y2, Y2
 	VPAND  Y1, Y3, Y3
@@ -2283,15 +2263,11 @@ result7:
 	VPSRLD  $0x10, Y2, Y7
 	VPAND   all32_1<>+0(SB), Y7, Y7
 	VPADDD  all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS  $0x07, Y2, Y2, Y8
-	VPAND   Y8, Y7, Y7
 	VPADDD  Y7, Y2, Y2
 	VDIVPS  Y0, Y4, Y4
 	VPSRLD  $0x10, Y4, Y7
 	VPAND   all32_1<>+0(SB), Y7, Y7
 	VPADDD  all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS  $0x07, Y4, Y4, Y8
-	VPAND   Y8, Y7, Y7
 	VPADDD  Y7, Y4, Y4
 	VPSRLD  $0x10, Y2, Y2
 	VPAND   Y1, Y4, Y4
@@ -2300,15 +2276,11 @@ result7:
 	VPSRLD  $0x10, Y5, Y2
 	VPAND   all32_1<>+0(SB), Y2, Y2
 	VPADDD  all32_7fff<>+0(SB), Y2, Y2
-	VCMPPS  $0x07, Y5, Y5, Y7
-	VPAND   Y7, Y2, Y2
 	VPADDD  Y2, Y5, Y5
 	VDIVPS  Y0, Y6, Y6
 	VPSRLD  $0x10, Y6, Y2
 	VPAND   all32_1<>+0(SB), Y2, Y2
 	VPADDD  all32_7fff<>+0(SB), Y2, Y2
-	VCMPPS  $0x07, Y6, Y6, Y7
-	VPAND   Y7, Y2, Y2
 	VPADDD  Y2, Y6, Y6
 	VPSRLD  $0x10, Y5, Y5
 	VPAND   Y1, Y6, Y6
@@ -2348,15 +2320,11 @@ result9:
 	VPSRLD  $0x10, Y2, Y5
 	VPAND   all32_1<>+0(SB), Y5, Y5
 	VPADDD  all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS  $0x07, Y2, Y2, Y6
-	VPAND   Y6, Y5, Y5
 	VPADDD  Y5, Y2, Y2
 	VDIVPS  Y0, Y4, Y4
 	VPSRLD  $0x10, Y4, Y5
 	VPAND   all32_1<>+0(SB), Y5, Y5
 	VPADDD  all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS  $0x07, Y4, Y4, Y6
-	VPAND   Y6, Y5, Y5
 	VPADDD  Y5, Y4, Y4
 	VPSRLD  $0x10, Y2, Y2
 	VPAND   Y1, Y4, Y4
@@ -2962,14 +2930,10 @@ result2:
 	VPSRLD $0x10, Y1, Y3
 	VPAND  all32_1<>+0(SB), Y3, Y3
 	VPADDD all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS $0x07, Y1, Y1, Y4
-	VPAND  Y4, Y3, Y3
 	VPADDD Y3, Y1, Y1
 	VPSRLD $0x10, Y2, Y3
 	VPAND  all32_1<>+0(SB), Y3, Y3
 	VPADDD all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS $0x07, Y2, Y2, Y4
-	VPAND  Y4, Y3, Y3
 	VPADDD Y3, Y2, Y2
 	VPSRLD $0x10, Y1, Y1
 	VPAND  Y0, Y2, Y2
@@ -3012,14 +2976,10 @@ result7:
 	VPSRLD  $0x10, Y1, Y6
 	VPAND   all32_1<>+0(SB), Y6, Y6
 	VPADDD  all32_7fff<>+0(SB), Y6, Y6
-	VCMPPS  $0x07, Y1, Y1, Y7
-	VPAND   Y7, Y6, Y6
 	VPADDD  Y6, Y1, Y1
 	VPSRLD  $0x10, Y3, Y6
 	VPAND   all32_1<>+0(SB), Y6, Y6
 	VPADDD  all32_7fff<>+0(SB), Y6, Y6
-	VCMPPS  $0x07, Y3, Y3, Y7
-	VPAND   Y7, Y6, Y6
 	VPADDD  Y6, Y3, Y3
 	VPSRLD  $0x10, Y1, Y1
 	VPAND   Y0, Y3, Y3
@@ -3027,14 +2987,10 @@ result7:
 	VPSRLD  $0x10, Y4, Y1
 	VPAND   all32_1<>+0(SB), Y1, Y1
 	VPADDD  all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS  $0x07, Y4, Y4, Y6
-	VPAND   Y6, Y1, Y1
 	VPADDD  Y1, Y4, Y4
 	VPSRLD  $0x10, Y5, Y1
 	VPAND   all32_1<>+0(SB), Y1, Y1
 	VPADDD  all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS  $0x07, Y5, Y5, Y6
-	VPAND   Y6, Y1, Y1
 	VPADDD  Y1, Y5, Y5
 	VPSRLD  $0x10, Y4, Y4
 	VPAND   Y0, Y5, Y5
@@ -3073,14 +3029,10 @@ result9:
 	VPSRLD  $0x10, Y1, Y4
 	VPAND   all32_1<>+0(SB), Y4, Y4
 	VPADDD  all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS  $0x07, Y1, Y1, Y5
-	VPAND   Y5, Y4, Y4
 	VPADDD  Y4, Y1, Y1
 	VPSRLD  $0x10, Y3, Y4
 	VPAND   all32_1<>+0(SB), Y4, Y4
 	VPADDD  all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS  $0x07, Y3, Y3, Y5
-	VPAND   Y5, Y4, Y4
 	VPADDD  Y4, Y3, Y3
 	VPSRLD  $0x10, Y1, Y1
 	VPAND   Y0, Y3, Y3
@@ -5112,13 +5064,10 @@ TEXT ·avgUint8AVX2(SB), NOSPLIT, $0-48
 	MOVQ         divisor+40(FP), DI
 	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         $0x00000000000000ff, DI
-	VMOVQ        DI, X1
-	VPBROADCASTD X1, Y1
 	LEAQ         -32(SI), DI
 	MOVQ         (DX), R8
 	ADDQ         DI, R8
-	VMOVDQU      (R8), Y2
+	VMOVDQU      (R8), Y1
 	LEAQ         24(DX), R9
 	CMPQ         R9, AX
 	JAE          result2
@@ -5126,42 +5075,38 @@ TEXT ·avgUint8AVX2(SB), NOSPLIT, $0-48
 source1:
 	MOVQ   (R9), R8
 	ADDQ   DI, R8
-	VPADDB (R8), Y2, Y2
+	VPADDB (R8), Y1, Y1
 	ADDQ   $0x18, R9
 	CMPQ   R9, AX
 	JB     source1
 
 result2:
-	VPSLLD     $0x18, Y2, Y3
-	VPSRLD     $0x18, Y3, Y3
-	VCVTDQ2PS  Y3, Y3
-	VDIVPS     Y0, Y3, Y3
-	VCVTTPS2DQ Y3, Y3
-	VPAND      Y1, Y3, Y3
-	VMOVDQU    Y3, Y3
-	VPSLLD     $0x10, Y2, Y4
-	VPSRLD     $0x18, Y4, Y4
-	VCVTDQ2PS  Y4, Y4
-	VDIVPS     Y0, Y4, Y4
-	VCVTTPS2DQ Y4, Y4
-	VPAND      Y1, Y4, Y4
-	VPSLLD     $0x08, Y4, Y4
-	VPOR       Y4, Y3, Y3
-	VPSLLD     $0x08, Y2, Y4
-	VPSRLD     $0x18, Y4, Y4
-	VCVTDQ2PS  Y4, Y4
-	VDIVPS     Y0, Y4, Y4
-	VCVTTPS2DQ Y4, Y4
-	VPAND      Y1, Y4, Y4
-	VPSLLD     $0x10, Y4, Y4
-	VPOR       Y4, Y3, Y3
+	VPSLLD     $0x18, Y1, Y2
 	VPSRLD     $0x18, Y2, Y2
 	VCVTDQ2PS  Y2, Y2
 	VDIVPS     Y0, Y2, Y2
 	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VPSLLD     $0x18, Y2, Y2
-	VPOR       Y2, Y3, Y3
+	VMOVDQU    Y2, Y2
+	VPSLLD     $0x10, Y1, Y3
+	VPSRLD     $0x18, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPSLLD     $0x08, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPSLLD     $0x08, Y1, Y3
+	VPSRLD     $0x18, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPSLLD     $0x10, Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPSRLD     $0x18, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPSLLD     $0x18, Y1, Y1
+	VPOR       Y1, Y2, Y2
 
 wide3:
 	LEAQ    64(BX), DI
@@ -5169,8 +5114,8 @@ wide3:
 	JA      narrow4
 	MOVQ    (DX), R8
 	ADDQ    BX, R8
-	VMOVDQU (R8), Y2
-	VMOVDQU 32(R8), Y4
+	VMOVDQU (R8), Y1
+	VMOVDQU 32(R8), Y3
 	LEAQ    24(DX), R9
 	CMPQ    R9, AX
 	JAE     result7
@@ -5178,75 +5123,67 @@ wide3:
 source6:
 	MOVQ   (R9), R8
 	ADDQ   BX, R8
-	VPADDB (R8), Y2, Y2
-	VPADDB 32(R8), Y4, Y4
+	VPADDB (R8), Y1, Y1
+	VPADDB 32(R8), Y3, Y3
 	ADDQ   $0x18, R9
 	CMPQ   R9, AX
 	JB     source6
 
 result7:
-	VPSLLD     $0x18, Y2, Y5
-	VPSRLD     $0x18, Y5, Y5
-	VCVTDQ2PS  Y5, Y5
-	VDIVPS     Y0, Y5, Y5
-	VCVTTPS2DQ Y5, Y5
-	VPAND      Y1, Y5, Y5
-	VMOVDQU    Y5, Y5
-	VPSLLD     $0x10, Y2, Y6
-	VPSRLD     $0x18, Y6, Y6
-	VCVTDQ2PS  Y6, Y6
-	VDIVPS     Y0, Y6, Y6
-	VCVTTPS2DQ Y6, Y6
-	VPAND      Y1, Y6, Y6
-	VPSLLD     $0x08, Y6, Y6
-	VPOR       Y6, Y5, Y5
-	VPSLLD     $0x08, Y2, Y6
-	VPSRLD     $0x18, Y6, Y6
-	VCVTDQ2PS  Y6, Y6
-	VDIVPS     Y0, Y6, Y6
-	VCVTTPS2DQ Y6, Y6
-	VPAND      Y1, Y6, Y6
-	VPSLLD     $0x10, Y6, Y6
-	VPOR       Y6, Y5, Y5
-	VPSRLD     $0x18, Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-	VDIVPS     Y0, Y2, Y2
-	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VPSLLD     $0x18, Y2, Y2
-	VPOR       Y2, Y5, Y5
-	VPSLLD     $0x18, Y4, Y2
-	VPSRLD     $0x18, Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-	VDIVPS     Y0, Y2, Y2
-	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VMOVDQU    Y2, Y2
-	VPSLLD     $0x10, Y4, Y6
-	VPSRLD     $0x18, Y6, Y6
-	VCVTDQ2PS  Y6, Y6
-	VDIVPS     Y0, Y6, Y6
-	VCVTTPS2DQ Y6, Y6
-	VPAND      Y1, Y6, Y6
-	VPSLLD     $0x08, Y6, Y6
-	VPOR       Y6, Y2, Y2
-	VPSLLD     $0x08, Y4, Y6
-	VPSRLD     $0x18, Y6, Y6
-	VCVTDQ2PS  Y6, Y6
-	VDIVPS     Y0, Y6, Y6
-	VCVTTPS2DQ Y6, Y6
-	VPAND      Y1, Y6, Y6
-	VPSLLD     $0x10, Y6, Y6
-	VPOR       Y6, Y2, Y2
+	VPSLLD     $0x18, Y1, Y4
 	VPSRLD     $0x18, Y4, Y4
 	VCVTDQ2PS  Y4, Y4
 	VDIVPS     Y0, Y4, Y4
 	VCVTTPS2DQ Y4, Y4
-	VPAND      Y1, Y4, Y4
-	VPSLLD     $0x18, Y4, Y4
-	VPOR       Y4, Y2, Y2
-	VMOVDQU    Y5, (CX)(BX*1)
-	VMOVDQU    Y2, 32(CX)(BX*1)
+	VMOVDQU    Y4, Y4
+	VPSLLD     $0x10, Y1, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPSLLD     $0x08, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPSLLD     $0x08, Y1, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y4, Y4
+	VPSRLD     $0x18, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPSLLD     $0x18, Y1, Y1
+	VPOR       Y1, Y4, Y4
+	VPSLLD     $0x18, Y3, Y1
+	VPSRLD     $0x18, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VMOVDQU    Y1, Y1
+	VPSLLD     $0x10, Y3, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPSLLD     $0x08, Y5, Y5
+	VPOR       Y5, Y1, Y1
+	VPSLLD     $0x08, Y3, Y5
+	VPSRLD     $0x18, Y5, Y5
+	VCVTDQ2PS  Y5, Y5
+	VDIVPS     Y0, Y5, Y5
+	VCVTTPS2DQ Y5, Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPOR       Y5, Y1, Y1
+	VPSRLD     $0x18, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPSLLD     $0x18, Y3, Y3
+	VPOR       Y3, Y1, Y1
+	VMOVDQU    Y4, (CX)(BX*1)
+	VMOVDQU    Y1, 32(CX)(BX*1)
 	MOVQ       DI, BX
 	JMP        wide3
 
@@ -5256,7 +5193,7 @@ narrow4:
 	JAE     done5
 	MOVQ    (DX), R8
 	ADDQ    BX, R8
-	VMOVDQU (R8), Y2
+	VMOVDQU (R8), Y1
 	LEAQ    24(DX), R9
 	CMPQ    R9, AX
 	JAE     result9
@@ -5264,49 +5201,45 @@ narrow4:
 source8:
 	MOVQ   (R9), R8
 	ADDQ   BX, R8
-	VPADDB (R8), Y2, Y2
+	VPADDB (R8), Y1, Y1
 	ADDQ   $0x18, R9
 	CMPQ   R9, AX
 	JB     source8
 
 result9:
-	VPSLLD     $0x18, Y2, Y4
+	VPSLLD     $0x18, Y1, Y3
+	VPSRLD     $0x18, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VMOVDQU    Y3, Y3
+	VPSLLD     $0x10, Y1, Y4
 	VPSRLD     $0x18, Y4, Y4
 	VCVTDQ2PS  Y4, Y4
 	VDIVPS     Y0, Y4, Y4
 	VCVTTPS2DQ Y4, Y4
-	VPAND      Y1, Y4, Y4
-	VMOVDQU    Y4, Y4
-	VPSLLD     $0x10, Y2, Y5
-	VPSRLD     $0x18, Y5, Y5
-	VCVTDQ2PS  Y5, Y5
-	VDIVPS     Y0, Y5, Y5
-	VCVTTPS2DQ Y5, Y5
-	VPAND      Y1, Y5, Y5
-	VPSLLD     $0x08, Y5, Y5
-	VPOR       Y5, Y4, Y4
-	VPSLLD     $0x08, Y2, Y5
-	VPSRLD     $0x18, Y5, Y5
-	VCVTDQ2PS  Y5, Y5
-	VDIVPS     Y0, Y5, Y5
-	VCVTTPS2DQ Y5, Y5
-	VPAND      Y1, Y5, Y5
-	VPSLLD     $0x10, Y5, Y5
-	VPOR       Y5, Y4, Y4
-	VPSRLD     $0x18, Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-	VDIVPS     Y0, Y2, Y2
-	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VPSLLD     $0x18, Y2, Y2
-	VPOR       Y2, Y4, Y4
-	VMOVDQU    Y4, (CX)(BX*1)
+	VPSLLD     $0x08, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPSLLD     $0x08, Y1, Y4
+	VPSRLD     $0x18, Y4, Y4
+	VCVTDQ2PS  Y4, Y4
+	VDIVPS     Y0, Y4, Y4
+	VCVTTPS2DQ Y4, Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VPSRLD     $0x18, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPSLLD     $0x18, Y1, Y1
+	VPOR       Y1, Y3, Y3
+	VMOVDQU    Y3, (CX)(BX*1)
 	MOVQ       DI, BX
 	JMP        narrow4
 
 done5:
 	LEAQ    -32(SI), AX
-	VMOVDQU Y3, (CX)(AX*1)
+	VMOVDQU Y2, (CX)(AX*1)
 	VZEROUPPER
 	RET
 
@@ -6049,13 +5982,10 @@ TEXT ·avgUint16AVX2(SB), NOSPLIT, $0-48
 	MOVQ         divisor+40(FP), DI
 	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         $0x000000000000ffff, DI
-	VMOVQ        DI, X1
-	VPBROADCASTD X1, Y1
 	LEAQ         -32(SI), DI
 	MOVQ         (DX), R8
 	ADDQ         DI, R8
-	VMOVDQU      (R8), Y2
+	VMOVDQU      (R8), Y1
 	LEAQ         24(DX), R9
 	CMPQ         R9, AX
 	JAE          result2
@@ -6063,26 +5993,24 @@ TEXT ·avgUint16AVX2(SB), NOSPLIT, $0-48
 source1:
 	MOVQ   (R9), R8
 	ADDQ   DI, R8
-	VPADDW (R8), Y2, Y2
+	VPADDW (R8), Y1, Y1
 	ADDQ   $0x18, R9
 	CMPQ   R9, AX
 	JB     source1
 
 result2:
-	VPSLLD     $0x10, Y2, Y3
-	VPSRLD     $0x10, Y3, Y3
-	VCVTDQ2PS  Y3, Y3
-	VDIVPS     Y0, Y3, Y3
-	VCVTTPS2DQ Y3, Y3
-	VPAND      Y1, Y3, Y3
-	VMOVDQU    Y3, Y3
+	VPSLLD     $0x10, Y1, Y2
 	VPSRLD     $0x10, Y2, Y2
 	VCVTDQ2PS  Y2, Y2
 	VDIVPS     Y0, Y2, Y2
 	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VPSLLD     $0x10, Y2, Y2
-	VPOR       Y2, Y3, Y3
+	VMOVDQU    Y2, Y2
+	VPSRLD     $0x10, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y2, Y2
 
 wide3:
 	LEAQ    64(BX), DI
@@ -6090,8 +6018,8 @@ wide3:
 	JA      narrow4
 	MOVQ    (DX), R8
 	ADDQ    BX, R8
-	VMOVDQU (R8), Y2
-	VMOVDQU 32(R8), Y4
+	VMOVDQU (R8), Y1
+	VMOVDQU 32(R8), Y3
 	LEAQ    24(DX), R9
 	CMPQ    R9, AX
 	JAE     result7
@@ -6099,43 +6027,39 @@ wide3:
 source6:
 	MOVQ   (R9), R8
 	ADDQ   BX, R8
-	VPADDW (R8), Y2, Y2
-	VPADDW 32(R8), Y4, Y4
+	VPADDW (R8), Y1, Y1
+	VPADDW 32(R8), Y3, Y3
 	ADDQ   $0x18, R9
 	CMPQ   R9, AX
 	JB     source6
 
 result7:
-	VPSLLD     $0x10, Y2, Y5
-	VPSRLD     $0x10, Y5, Y5
-	VCVTDQ2PS  Y5, Y5
-	VDIVPS     Y0, Y5, Y5
-	VCVTTPS2DQ Y5, Y5
-	VPAND      Y1, Y5, Y5
-	VMOVDQU    Y5, Y5
-	VPSRLD     $0x10, Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-	VDIVPS     Y0, Y2, Y2
-	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VPSLLD     $0x10, Y2, Y2
-	VPOR       Y2, Y5, Y5
-	VPSLLD     $0x10, Y4, Y2
-	VPSRLD     $0x10, Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-	VDIVPS     Y0, Y2, Y2
-	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VMOVDQU    Y2, Y2
+	VPSLLD     $0x10, Y1, Y4
 	VPSRLD     $0x10, Y4, Y4
 	VCVTDQ2PS  Y4, Y4
 	VDIVPS     Y0, Y4, Y4
 	VCVTTPS2DQ Y4, Y4
-	VPAND      Y1, Y4, Y4
-	VPSLLD     $0x10, Y4, Y4
-	VPOR       Y4, Y2, Y2
-	VMOVDQU    Y5, (CX)(BX*1)
-	VMOVDQU    Y2, 32(CX)(BX*1)
+	VMOVDQU    Y4, Y4
+	VPSRLD     $0x10, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y4, Y4
+	VPSLLD     $0x10, Y3, Y1
+	VPSRLD     $0x10, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VMOVDQU    Y1, Y1
+	VPSRLD     $0x10, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VPSLLD     $0x10, Y3, Y3
+	VPOR       Y3, Y1, Y1
+	VMOVDQU    Y4, (CX)(BX*1)
+	VMOVDQU    Y1, 32(CX)(BX*1)
 	MOVQ       DI, BX
 	JMP        wide3
 
@@ -6145,7 +6069,7 @@ narrow4:
 	JAE     done5
 	MOVQ    (DX), R8
 	ADDQ    BX, R8
-	VMOVDQU (R8), Y2
+	VMOVDQU (R8), Y1
 	LEAQ    24(DX), R9
 	CMPQ    R9, AX
 	JAE     result9
@@ -6153,33 +6077,31 @@ narrow4:
 source8:
 	MOVQ   (R9), R8
 	ADDQ   BX, R8
-	VPADDW (R8), Y2, Y2
+	VPADDW (R8), Y1, Y1
 	ADDQ   $0x18, R9
 	CMPQ   R9, AX
 	JB     source8
 
 result9:
-	VPSLLD     $0x10, Y2, Y4
-	VPSRLD     $0x10, Y4, Y4
-	VCVTDQ2PS  Y4, Y4
-	VDIVPS     Y0, Y4, Y4
-	VCVTTPS2DQ Y4, Y4
-	VPAND      Y1, Y4, Y4
-	VMOVDQU    Y4, Y4
-	VPSRLD     $0x10, Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-	VDIVPS     Y0, Y2, Y2
-	VCVTTPS2DQ Y2, Y2
-	VPAND      Y1, Y2, Y2
-	VPSLLD     $0x10, Y2, Y2
-	VPOR       Y2, Y4, Y4
-	VMOVDQU    Y4, (CX)(BX*1)
+	VPSLLD     $0x10, Y1, Y3
+	VPSRLD     $0x10, Y3, Y3
+	VCVTDQ2PS  Y3, Y3
+	VDIVPS     Y0, Y3, Y3
+	VCVTTPS2DQ Y3, Y3
+	VMOVDQU    Y3, Y3
+	VPSRLD     $0x10, Y1, Y1
+	VCVTDQ2PS  Y1, Y1
+	VDIVPS     Y0, Y1, Y1
+	VCVTTPS2DQ Y1, Y1
+	VPSLLD     $0x10, Y1, Y1
+	VPOR       Y1, Y3, Y3
+	VMOVDQU    Y3, (CX)(BX*1)
 	MOVQ       DI, BX
 	JMP        narrow4
 
 done5:
 	LEAQ    -32(SI), AX
-	VMOVDQU Y3, (CX)(AX*1)
+	VMOVDQU Y2, (CX)(AX*1)
 	VZEROUPPER
 	RET
 

@@ -16,7 +16,7 @@ type averageInteger struct {
 	bits     int
 	unsigned bool
 	by       reg.VecVirtual // as float64 for 32 bits, else as float32
-	low      reg.VecVirtual // the lowest 8 or 16 bits of each 32
+	low      reg.VecVirtual // of signed 8 or 16 bits: the lowest of each 32
 	top      reg.VecVirtual // of unsigned 32 bits in AVX2: 2³¹
 	offset   reg.VecVirtual // and the same as float64
 }
@@ -24,7 +24,9 @@ type averageInteger struct {
 func (k *averageInteger) constants(g *generator) {
 	if k.bits < 32 {
 		k.by = g.divisor(32)
-		k.low = g.constant(32, 1<<k.bits-1)
+		if !k.unsigned {
+			k.low = g.constant(32, 1<<k.bits-1)
+		}
 		return
 	}
 	k.by = g.divisor(64)
@@ -62,7 +64,9 @@ func (k *averageInteger) lanes(g *generator, v reg.VecVirtual) reg.VecVirtual {
 		g.VCVTDQ2PS(x, x)
 		g.VDIVPS(k.by, x, x)
 		g.VCVTTPS2DQ(x, x)
-		g.and(k.low, x, x)
+		if !k.unsigned { // of which the upper bits are 0
+			g.and(k.low, x, x)
+		}
 		if shift == 0 {
 			g.copy(x, result)
 			continue

@@ -114,7 +114,7 @@ func (k *float8) last(g *generator, a accumulator) reg.VecVirtual {
 	g.VPSRLD(operand.U8(24), v, sign)
 	g.and(k.topBit, sign, sign)
 	g.or(sign, tiny, tiny)
-	g.pick(32, g.compare(isUnordered, 32, v), k.nan, tiny)
+	g.pick(32, g.nans(32, v), k.nan, tiny)
 
 	// From 32 bits to 8.
 	x := tiny.AsX()

@@ -37,7 +37,7 @@ func (g *generator) kernels() (all []kernel) {
 		add("prod"+f.complex, "multiplies.", []string{f.complex}, "Prod", g.bytes, 2, &complexProduct{bits: f.bits})
 	}
 
-	// The 16-bit formats.
+	// The 16- and 8-bit formats.
 	for _, k := range []struct {
 		name, op, doc string
 		accumulate

@@ -52,7 +52,7 @@ func (k *orderFloat) next(g *generator, a accumulator, src operand.Op) {
 }
 
 func (k *orderFloat) last(g *generator, a accumulator) reg.VecVirtual {
-	nans := g.compare(isUnordered, k.bits, a[0])
+	nans := g.nans(k.bits, a[0])
 	if k.greatest {
 		g.xor(k.sign, a[0], a[0])
 	}

@@ -213,19 +213,16 @@ func (g *generator) greater(bits int, a reg.Register, b operand.Op) (m mask) {
 	return m
 }
 
-// Predicates of comparisons of floats.
-const (
-	isUnordered = operand.U8(3)
-	isOrdered   = operand.U8(7)
-)
+// isUnordered is the predicate of comparisons with a NaN.
+const isUnordered = operand.U8(3)
 
-// compare compares the floats of v to themselves, which tells the NaNs.
-func (g *generator) compare(predicate operand.Constant, bits int, v reg.Register) (m mask) {
+// nans tells which floats are NaNs.
+func (g *generator) nans(bits int, v reg.Register) (m mask) {
 	d := g.register(&m)
 	if bits == 64 {
-		g.VCMPPD(predicate, v, v, d)
+		g.VCMPPD(isUnordered, v, v, d)
 	} else {
-		g.VCMPPS(predicate, v, v, d)
+		g.VCMPPS(isUnordered, v, v, d)
 	}
 	return m
 }
