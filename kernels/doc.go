@@ -103,8 +103,8 @@
 // the place of plain Go where the processor has them: for Sum, Prod, Min, Max and
 // Avg of all types but pairs, and for BitAnd, BitOr and BitXor. LogicalAnd,
 // LogicalOr, MinLoc, MaxLoc, the division in Avg of 64-bit integers, and in AVX2
-// buffers shorter than 32 bytes stay with Go. All give the same bits, so that the
-// ranks of a job may be on different processors.
+// buffers shorter than 32 bytes stay with Go. All give the same bits, with the one
+// exception above, so that the ranks of a job may be on different processors.
 //
 // The environment variable WEFT_KERNELS, read once at the start, is the most that
 // may be used: "go", "avx2" or "avx512". What the processor lacks is not used
