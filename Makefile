@@ -18,7 +18,11 @@ TESTFLAGS ?=
 # What the soak counts is added to this file, as lines of JSON.
 SOAK_RESULTS ?=
 
-.PHONY: help setup build demo test bench model soak lint clean
+# The sets of instructions below the best, which all other runs have. (The tests
+# that hold each of them against plain Go are in all runs.)
+TIERS     ?= go avx2
+
+.PHONY: help setup build demo test bench model soak asm lint clean
 
 help:
 	@echo 'make demo    train a network on 4 ranks, started by mpirun'
@@ -26,6 +30,7 @@ help:
 	@echo 'make bench   run all benchmarks, ours and the peers'"'"', and draw the pictures'
 	@echo 'make model   check the rules of exactly once by all interleavings, further than the tests do'
 	@echo 'make soak    a million collectives on a fabric that fails, SOAK_RESULTS=FILE for its counts'
+	@echo 'make asm     generate the vector kernels'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
 	@echo 'make build   build the programs into bin/'
 	@echo 'make setup   install what building needs (the others do it too)'
@@ -49,6 +54,11 @@ test: setup
 	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
 	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' ./collectives
 	scripts/gotest -tags rules $(TESTFLAGS) -run Without ./transport/progress
+	$(GO) vet -tags noasm ./kernels
+	scripts/gotest -tags noasm $(TESTFLAGS) ./kernels
+	for tier in $(TIERS); do \
+		WEFT_KERNELS=$$tier scripts/gotest $(TESTFLAGS) -run Reduce ./kernels || exit 1; \
+	done
 	scripts/gotest -race $(TESTFLAGS) $(RACE_PKGS)
 
 bench: setup
@@ -63,6 +73,9 @@ soak: setup
 	WEFT_TEST_LONG=1 WEFT_TEST_RESULTS=$(abspath $(SOAK_RESULTS)) \
 		scripts/gotest -count=1 -timeout 120m -run Fabric ./collectives
 
+asm: setup
+	cd kernels/gen && $(GO) run . -dir ..
+
 lint: setup
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \
 		{ echo "not formatted:"; echo "$$unformatted"; exit 1; }
@@ -72,6 +85,7 @@ lint: setup
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags mpi ./...
 	$(GO) run ./internal/tools/importcheck "" mpi
+	scripts/asm-check
 
 clean:
 	rm -rf bin

@@ -8,16 +8,22 @@ import (
 // run reduces n > 0 elements of checked arguments, and divides the results of
 // Avg by divisor, which is 1 for the other operators. The lengths of dst and
 // srcs are not looked at.
-//
-// This is the place that chooses an implementation. A vector version for some
-// (Type, Op) goes in front of the switch, which stays as the reference and for
-// all other cases. Calls are direct rather than through a table of functions,
-// because arguments of indirect calls escape: buffers on the stack of a caller,
-// and the variadic slice of ReduceSlices, would be allocated for each call.
 func run(dst []byte, srcs [][]byte, n int, t Type, op Op, divisor int) {
+	runWith(chosen, dst, srcs, n, t, op, divisor)
+}
+
+// runWith is the place that chooses an implementation: a kernel of the tier if
+// there is one, else the switch, which is the reference. Calls are direct rather
+// than through a table of functions, because arguments of indirect calls escape:
+// buffers on the stack of a caller, and the variadic slice of ReduceSlices, would
+// be allocated for each call.
+func runWith(with tier, dst []byte, srcs [][]byte, n int, t Type, op Op, divisor int) {
 	if len(srcs) == 1 && divisor == 1 && op != LogicalAnd && op != LogicalOr {
 		size := t.Size()
 		copy(view[byte](dst, 0, n*size), view[byte](srcs[0], 0, n*size))
+		return
+	}
+	if with != plain && vector(with, dst, srcs, n, t, op, divisor) {
 		return
 	}
 	if op > Avg { // bits, truth and places: no loops of more than two sources

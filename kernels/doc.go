@@ -93,5 +93,25 @@
 // # Memory
 //
 // Each source is read once and the destination is written once, in blocks that
-// fit the first-level cache. Reductions do not allocate, unless for an error.
+// fit the first-level cache or, in vector loops, with partial results in
+// registers. (AVX2 reads and writes up to 31 bytes at the end of a buffer twice.)
+// Reductions do not allocate, unless for an error.
+//
+// # Vector loops
+//
+// On amd64, loops of AVX-512 (F, BW, DQ, VL, with BMI2) or AVX2 (with F16C) take
+// the place of plain Go where the processor has them: for Sum, Prod, Min, Max and
+// Avg of all types but pairs, and for BitAnd, BitOr and BitXor. LogicalAnd,
+// LogicalOr, MinLoc, MaxLoc, the division in Avg of 64-bit integers, and in AVX2
+// buffers shorter than 32 bytes stay with Go. All give the same bits, with the one
+// exception above, so that the ranks of a job may be on different processors.
+//
+// The environment variable WEFT_KERNELS, read once at the start, is the most that
+// may be used: "go", "avx2" or "avx512". What the processor lacks is not used
+// whatever it says, and any other value is as none. Under the race detector,
+// which does not see into assembly, the default is "go". The build tag noasm
+// leaves the assembly out.
+//
+// The assembly is written by the program in kernels/gen, a module of its own,
+// and checked in; docs/performance.md has figures.
 package kernels
