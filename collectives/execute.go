@@ -18,6 +18,12 @@ type lanes interface {
 	Multi() []byte
 	PutMulti(offset uint64, data []byte) error
 	PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error
+
+	// What calls without a schedule do.
+	BeginShort()
+	GiveShort(peer int, data []byte)
+	TakeShort(peer, n int) ([]byte, error)
+	EndShort()
 }
 
 // execution is the memory that a schedule runs on.

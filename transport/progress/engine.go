@@ -58,6 +58,8 @@ type Engine struct {
 	multi multi
 	zones zones
 
+	shorts *shorts // nil where there are none
+
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
 }
@@ -116,6 +118,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		if e.mail, err = newMail(e); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
+	}
+	if err := e.openShorts(); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil

@@ -104,8 +104,11 @@ func (l Layout) MailBytes() int { return max(0, l.MailSlotBytes-mailPrefix) }
 
 // Bytes is the size of a rank's endpoint.
 func (l Layout) Bytes() uint64 {
-	return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes)
+	return l.shorts() + uint64(l.Ranks)*shortRow
 }
+
+// shorts is where the shorts of all peers begin, see [Engine.GiveShort].
+func (l Layout) shorts() uint64 { return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes) }
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
 func (l Layout) lanes() lanes { return newLanes(0, l.Cells, l.Spares, l.SlotBytes) }
