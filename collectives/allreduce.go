@@ -6,6 +6,7 @@ import (
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport/progress"
 )
 
 // AllReduce reduces the count elements of src over all ranks and stores the
@@ -13,6 +14,9 @@ import (
 // all ranks; dst may be src. It blocks until the result is there. Errors:
 // [ErrCount], [ErrOverlap], [ErrOperator], and those of the package.
 func AllReduce[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op) error {
+	if d, s := kernels.Bytes(dst), kernels.Bytes(src); len(s) <= progress.ShortBytes && len(d) == len(s) {
+		return allReduceShort(ctx, c, numberOf[T](), d, s, op)
+	}
 	o := allReduce(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op})
 	return o.run(ctx)
 }

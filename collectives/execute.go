@@ -20,6 +20,12 @@ type lanes interface {
 	PutMulti(slot int, offset uint64, data []byte) error
 	Settle() error
 	PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error
+
+	// What calls without a schedule do.
+	BeginShort()
+	GiveShort(peer int, data []byte)
+	TakeShort(peer, n int) ([]byte, error)
+	EndShort()
 }
 
 // execution is the memory that a schedule runs on.

@@ -82,6 +82,11 @@ func (r *recorder) PullReduce(dst []byte, offset uint64, op transport.RedOp, t k
 	return r.lanes.PullReduce(dst, offset, op, t)
 }
 
+func (r *recorder) GiveShort(peer int, data []byte) {
+	r.note("put short of %d bytes to %d", len(data), peer)
+	r.lanes.GiveShort(peer, data)
+}
+
 // expected is what a recorder should write down for a schedule.
 func expected(s *plan.Schedule) []string {
 	r := &recorder{}

@@ -24,6 +24,12 @@ type runner struct {
 	ranks, messageBytes int
 	windowMessages      int // see the constant
 
+	// shortBytes is the size of a block up to which calls go without a schedule; −1: none.
+	shorts     bool
+	shortBytes [plan.Barrier + 1]int
+	told       []byte            // room for what is told of symmetric memory
+	places     []symmetricPlaces // by rank
+
 	// schedules of the calls that were made; bounded by their steps in all.
 	schedules map[callKey]*plan.Schedule
 	steps     int
@@ -54,6 +60,16 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	}
 	r := &runner{e: e, chooser: ch, windowMessages: windowMessages, ranks: e.Ranks(), messageBytes: e.MessageBytes(), schedules: map[callKey]*plan.Schedule{}}
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
+	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
+	r.shorts = e.HasShorts() && e.Ranks() > 1 && e.Ranks() <= shortRanks
+	for k := range r.shortBytes {
+		r.shortBytes[k] = -1
+	}
+	for _, k := range []plan.Collective{plan.AllReduce, plan.ReduceScatter, plan.AllGather, plan.AllToAll, plan.Barrier} {
+		if !ch.spec.Restricts(k) {
+			r.shortBytes[k] = progress.ShortBytes
+		}
+	}
 	e.Extension = r
 	return r, nil
 }
@@ -89,7 +105,15 @@ func (r *runner) run(ctx context.Context, o *operation) error {
 		err = r.stream(o, dst)
 	} else {
 		x.bufs[plan.Send], x.bufs[plan.Recv] = o.src, dst
-		err = r.planned(ctx, o)
+		var done bool
+		if r.shorts {
+			if done, err = r.short(o, dst); !done && err == nil {
+				done, err = r.symmetric(o, dst)
+			}
+		}
+		if !done {
+			err = r.planned(ctx, o)
+		}
 		x.bufs = [len(x.bufs)][]byte{} // keep nothing of the caller's
 	}
 	if err == nil && ofOne(o, r.e.Rank(), r.ranks) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"unsafe"
 
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
@@ -312,15 +313,15 @@ type layout[T any] struct {
 
 const guardElems = 5 // odd, so that a slice is not aligned to more than its elements
 
-// lay makes the memory for place i.
-func (t *trial[T]) lay(i int) *layout[T] {
+// lay makes the memory for place i, each array by alloc.
+func (t *trial[T]) lay(i int, alloc func(k, n int) []T) *layout[T] {
 	l := &layout[T]{t: t, p: t.at(i)}
 	n := t.n
 	if t.noDst && i > 0 {
 		n = 3 // ignored, and not to be written
 	}
 	part := func(k, from, n int) []T { return l.got[k][guardElems+from:][:n:n] }
-	area := func(k, n int) { l.got[k], l.want[k] = make([]T, n+2*guardElems), make([]T, n+2*guardElems) }
+	area := func(k, n int) { l.got[k], l.want[k] = alloc(k, n+2*guardElems), make([]T, n+2*guardElems) }
 	l.from = guardElems + l.p.dst
 	if l.p.shared {
 		area(0, max(l.p.dst+n, l.p.src+len(t.src)))
@@ -393,7 +394,40 @@ const (
 
 	// onlyReductions leaves out the others, which know of a type its size only.
 	onlyReductions formSet = 1 << iota
+	// symmetric has the slices in symmetric memory, or some of them on some ranks.
+	symmetric
 )
+
+// private makes memory that only this rank has.
+func private[T any](_, n int) []T { return make([]T, n) }
+
+// symmetricMemory makes symmetric memory for the arrays of one layout at a time: in
+// the p-th of some ways.
+func (w *world[T]) symmetricMemory(ctx context.Context, c *comm.Communicator) (memory func(p int) func(k, n int) []T, free func(), err error) {
+	var zero T
+	var areas [2][]uint64
+	var frees []func() error
+	free = func() {
+		for _, f := range frees {
+			f()
+		}
+	}
+	for k := range areas {
+		b, err := comm.Alloc[uint64](ctx, c, (w.n*w.count+64)*int(unsafe.Sizeof(zero))/8+1)
+		if err != nil {
+			return nil, free, err
+		}
+		areas[k], frees = b.Slice(), append(frees, b.Free)
+	}
+	return func(p int) func(k, n int) []T {
+		return func(k, n int) []T {
+			if p%4 == 1 && k == 0 || p%4 == 2 && k == 1 || p%4 == 3 && c.Rank() == w.n-1 {
+				return private[T](k, n)
+			}
+			return sliceOf[T](bytesOf(areas[k])[:n*int(unsafe.Sizeof(zero))])
+		}
+	}, free, nil
+}
 
 func (f formSet) String() string {
 	return map[formSet]string{blocking: "blocking", started: "started", persistent: "persistent", grouped: "grouped"}[f]
@@ -428,9 +462,21 @@ func (w *world[T]) run(ctx context.Context, c *comm.Communicator, set formSet) e
 		return nil
 	}
 
+	memory := func(int) func(k, n int) []T { return private[T] }
+	ways := 1
+	if set&symmetric != 0 {
+		var free func()
+		var err error
+		memory, free, err = w.symmetricMemory(ctx, c)
+		defer free()
+		if err != nil {
+			return err
+		}
+		ways = 4
+	}
 	for i := range ts {
-		for p := range ts[i].places {
-			l := ts[i].lay(p)
+		for p := range ways * len(ts[i].places) {
+			l := ts[i].lay(p/ways, memory(p))
 			if set&blocking != 0 {
 				if err := tried(blocking, func() error { return l.forms.block(ctx) }, l); err != nil {
 					return err
@@ -463,7 +509,7 @@ func (w *world[T]) run(ctx context.Context, c *comm.Communicator, set formSet) e
 		for i := 0; i < len(ts) && set&(started|grouped) != 0; i += batch {
 			var ls []*layout[T]
 			for k := i; k < min(i+batch, len(ts)); k++ {
-				ls = append(ls, ts[k].lay(p%len(ts[k].places)))
+				ls = append(ls, ts[k].lay(p%len(ts[k].places), private[T]))
 			}
 			if set&started != 0 {
 				if err := tried(started, func() error {

@@ -53,6 +53,7 @@ func Alloc[T kernels.Number](ctx context.Context, c *Communicator, n int) (*Buff
 	c.mu.Lock()
 	c.buffers[b] = struct{}{}
 	c.mu.Unlock()
+	c.place(b)
 	return &Buffer[T]{b, n}, nil
 }
 
@@ -164,6 +165,7 @@ func (b *buffer) free() error {
 		b.freed.Store(true)
 		b.c.mu.Lock()
 		delete(b.c.buffers, b)
+		b.c.unplace(b)
 		b.c.mu.Unlock()
 		b.err = b.close()
 	})

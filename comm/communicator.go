@@ -49,6 +49,9 @@ type Communicator struct {
 	closing      sync.Once
 	mu           sync.Mutex
 	buffers      map[freer]struct{} // not yet freed
+	allocs       uint32             // calls of Alloc that gave memory
+	mapped       atomic.Bool        // some of them, if that memory is mapped by all
+	places       atomic.Pointer[[]placed]
 }
 
 // freer is an allocation that Close frees.

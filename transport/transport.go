@@ -80,4 +80,14 @@ type Exchange func(ctx context.Context, mine Exported) ([]Exported, error)
 type Mapper interface {
 	// Map returns the n bytes at h. They are valid until the endpoint is destroyed.
 	Map(h Handle, n uint64) ([]byte, error)
+	// Waker returns what wakes the owner of an endpoint's memory. It is valid as long.
+	Waker(id EndpointID) (Waker, error)
+}
+
+// A Waker wakes the owner of memory whose words were changed by a store instead of an
+// operation.
+type Waker interface {
+	// RingIfArmed rings the memory's doorbell if its owner sleeps or is about to. The
+	// store comes before it, by an atomic operation.
+	RingIfArmed()
 }

@@ -26,6 +26,12 @@ func (s Spec) Names(c Collective, multicast Multicast) bool {
 	})
 }
 
+// Restricts says whether the spec has a list for a collective, be it one for all.
+func (s Spec) Restricts(c Collective) bool {
+	_, ok := s.list(c)
+	return ok
+}
+
 // excludesRankOrder says whether the spec leaves none that keeps rank order.
 func (s Spec) excludesRankOrder(c Collective) bool {
 	l, ok := s.list(c)

@@ -95,3 +95,15 @@ func (t *Transport) Map(h transport.Handle, n uint64) ([]byte, error) {
 	}
 	return e.replicas[0].data[h.Offset : h.Offset+n : h.Offset+n], nil
 }
+
+// Waker implements [transport.Mapper].
+func (t *Transport) Waker(id transport.EndpointID) (transport.Waker, error) {
+	e, err := t.lookup(transport.Handle{ID: id}, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	if e.multicast {
+		return nil, fmt.Errorf("pointer: waker of multicast endpoint %d: %w", id, transport.ErrUnsupported)
+	}
+	return e.replicas[0].bell, nil
+}

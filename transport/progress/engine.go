@@ -57,6 +57,8 @@ type Engine struct {
 	mail  *Mail // nil if the layout has no mail lanes
 	group group // multicast memory
 
+	shorts *shorts // nil where there are none
+
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
 }
@@ -121,6 +123,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		if e.mail, err = newMail(e, mail); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
+	}
+	if err := e.openShorts(); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil

@@ -117,7 +117,7 @@ func (l Layout) MailBytes() int { return max(0, l.MailSlotBytes-mailPrefix) }
 
 // Bytes is the memory of a rank's endpoint to begin with.
 func (l Layout) Bytes() uint64 {
-	return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes)
+	return l.shorts() + uint64(l.Ranks)*shortRow
 }
 
 // Space is the size of a rank's endpoint: what follows its first memory is for
@@ -125,6 +125,9 @@ func (l Layout) Bytes() uint64 {
 func (l Layout) Space() uint64 {
 	return l.Bytes() + uint64(l.Ranks)*uint64(l.Renewals)*(l.lanes().more.bytes+l.mail().more.bytes)
 }
+
+// shorts is where the shorts of all peers begin, see [Engine.GiveShort].
+func (l Layout) shorts() uint64 { return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes) }
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
 func (l Layout) lanes() lanes {

@@ -25,10 +25,10 @@ func TestDefaultLayout(t *testing.T) {
 		if l.MailSlotBytes > minMailSlot {
 			require.LessOrEqual(t, mail, mailBudget, "%d ranks", n)
 		}
-		lane := l.lanes().bytes + l.mail().bytes
+		lane := l.lanes().bytes + l.mail().bytes + shortRow
 		require.EqualValues(t, n, l.Bytes()/lane)
 		// What the counters take beside, and the unused lanes to itself.
-		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+4)*transport.CounterAlign))
+		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*((l.Cells+l.MailCells+4)*transport.CounterAlign+shortRow)))
 	}
 	require.Equal(t, maxSlot, DefaultLayout(2).SlotBytes)
 	require.Equal(t, minSlot, DefaultLayout(1024).SlotBytes)
@@ -98,6 +98,7 @@ func TestLayoutRanges(t *testing.T) {
 						}
 					}
 					first, second := l.complete()
+					take(l.shorts(), ranks*shortRow, shortLine)
 					for _, lanes := range []lanes{first, second} {
 						for r := range ranks {
 							if lanes.cells > 0 {

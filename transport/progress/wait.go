@@ -27,6 +27,7 @@ const (
 	// on one processor although there is one for each, so it can't be long.
 	spinPolls  = 400
 	pauseLoops = 8   // processor pauses per poll
+	eagerPolls = 64  // of them with one pause: what is on its way is seen at once
 	stopEvery  = 64  // polls between looks at Stop while spinning
 	yieldPolls = 400 // giving the processor away each time
 	goschedPer = 16  // yields between yields to other goroutines of the process
@@ -112,7 +113,11 @@ func (w *waiter) any(words []word, peer int) (got uint64, which int, err error) 
 				return 0, -1, err
 			}
 		}
-		spinPause(pauses)
+		if i < eagerPolls {
+			spinPause(1)
+		} else {
+			spinPause(pauses)
+		}
 	}
 	return w.anySlow(words, peer)
 }
