@@ -33,7 +33,7 @@ func (dt *deviceTable) find(id uint64) *device {
 }
 
 // importDevice returns the device that a handle speaks of and that came with it,
-// if the handle is authentic.
+// if the handle is authentic. This rank's own need not come with it.
 func (t *Transport) importDevice(x transport.Exported) (*device, handle, error) {
 	h, err := parseHandle(x.Handle)
 	if err != nil {
@@ -56,10 +56,10 @@ func (t *Transport) importDevice(x transport.Exported) (*device, handle, error) 
 		t.devices.add(d)
 		return d, h, nil
 	}
+	if x.File == nil && h.device == own.id {
+		return own, h, authenticate(x.Handle, own, t.cfg.key)
+	}
 	if x.File == nil {
-		if h.device == own.id { // an exchange may leave out what this rank has
-			return own, h, authenticate(x.Handle, own, t.cfg.key)
-		}
 		return nil, h, fmt.Errorf("%w: no descriptor came with it (limit on open files?)", transport.ErrHandle)
 	}
 	file, err := identify(x.File)
