@@ -12,7 +12,11 @@ func (s Spec) Options(c Collective, multicast Multicast) TableOptions {
 	if !c.reduces() || s.Names(c, multicast) || s.excludesRankOrder(c) {
 		return o
 	}
-	o.Allow = func(a Algorithm) bool { return a.RankOrder || a.Multicast && multicast == FabricMulticast }
+	// Neither holds anything, so that this allocates nothing.
+	o.Allow = func(a Algorithm) bool { return a.RankOrder }
+	if multicast == FabricMulticast {
+		o.Allow = func(a Algorithm) bool { return a.RankOrder || a.Multicast }
+	}
 	return o
 }
 
