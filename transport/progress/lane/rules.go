@@ -51,6 +51,16 @@ const (
 	firstWins
 	// voteFirst: with commit, nobody returns before all have voted.
 	voteFirst
+	// awaitHeld: nobody returns a failure before all hold it,
+	awaitHeld
+	// askFirst: a registrar that takes over asks first what others hold,
+	askFirst
+	// promise: and who has answered takes nothing from those before it.
+	promise
+	// tellOut: ranks tell each other who is out,
+	tellOut
+	// stayOut: and one that hears that it is itself stays so.
+	stayOut
 )
 
 var ruleNames = map[rule]string{
@@ -60,6 +70,7 @@ var ruleNames = map[rule]string{
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
 	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
 	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",
+	awaitHeld: "awaitHeld", askFirst: "askFirst", promise: "promise", tellOut: "tellOut", stayOut: "stayOut",
 }
 
 func (r rule) String() string { return ruleNames[r] }
