@@ -22,9 +22,10 @@ type Communicator struct {
 	timeout time.Duration
 	logger  *slog.Logger
 
-	engine   *progress.Engine
-	stop     *progress.Stop
-	aborting sync.Mutex // held while this rank ends the communicator
+	engine    *progress.Engine
+	stop      *progress.Stop
+	agreement agreement
+	commits   bool // calls end with a vote
 
 	started startedCalls
 	// messages are those between two ranks; nil while the communicator is made.

@@ -212,7 +212,7 @@ func (a *Agreement[F]) Waits(ranks []int) (waits []int, stage int) {
 	if !a.known || a.final {
 		return waits, -1
 	}
-	r := a.registrar()
+	r := a.Registrar()
 	stage = r<<3 | int(a.phase)<<1
 	if r != a.rank {
 		if a.held {
@@ -338,8 +338,8 @@ func (a *Agreement[F]) end() {
 	}
 }
 
-// registrar is the lowest rank that is not out, or −1.
-func (a *Agreement[F]) registrar() int {
+// Registrar is the lowest rank that is not known to be out, or −1.
+func (a *Agreement[F]) Registrar() int {
 	for r := range a.ranks {
 		if !a.out.Has(r) || r == a.rank && !a.without.on(stayOut) {
 			return r
@@ -353,7 +353,7 @@ func (a *Agreement[F]) step() {
 	if a.final || !a.known {
 		return
 	}
-	switch r := a.registrar(); {
+	switch r := a.Registrar(); {
 	case r == a.rank:
 		a.register()
 	case r < 0: // this rank is cut off
