@@ -93,6 +93,7 @@ func (c *Communicator) advance(change func(*agreement)) {
 	a.told = final
 	if a.waits, _ = a.part.Waits(a.waits); len(a.waits) > 0 && !a.ticking && !a.closed {
 		a.ticking, a.ticks, a.last = true, 0, time.Now()
+		c.leavers.Store(true) // no call begins any more
 		time.AfterFunc(tickTime, c.tick)
 	}
 	if a.part.Committed() != before {
@@ -178,15 +179,19 @@ func (c *Communicator) isExcluded(rank int) bool {
 	return a.part.IsOut(rank)
 }
 
+// isEnding says whether the ranks are about to agree on what ends the communicator.
+func (c *Communicator) isEnding() bool {
+	a := &c.agreement
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waits, _ = a.part.Waits(a.waits)
+	return len(a.waits) > 0
+}
+
 // leaveAgreement has this rank, which closes the communicator, take no more part in
 // agreeing, once what is about to be agreed is.
 func (c *Communicator) leaveAgreement() {
-	a := &c.agreement
-	a.mu.Lock()
-	a.waits, _ = a.part.Waits(a.waits)
-	waits := len(a.waits) > 0
-	a.mu.Unlock()
-	if waits {
+	if c.isEnding() {
 		<-c.stop.Done()
 	}
 	c.advance(func(a *agreement) {

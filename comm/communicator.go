@@ -38,7 +38,8 @@ type Communicator struct {
 	asks     questions
 	detours  detours
 	asked    uint64 // last call about which all ranks were asked
-	// leavers says that some rank has closed the communicator, or waits to.
+	// leavers says that some rank has closed the communicator, or waits to, or that the
+	// ranks are about to agree on what ends it.
 	leavers atomic.Bool
 	leave   leaveState
 

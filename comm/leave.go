@@ -108,8 +108,13 @@ func (c *Communicator) onLeave(rank int, calls uint64, data []byte) {
 	c.endLeave()
 }
 
-// refuseLeft returns an error if call seq needs a rank that has left.
+// refuseLeft returns an error if call seq needs a rank that has left, or something has
+// failed since.
 func (c *Communicator) refuseLeft(seq uint64) error {
+	if c.isEnding() {
+		<-c.stop.Done()
+		return c.stop.Err()
+	}
 	c.leave.mu.Lock()
 	left := -1
 	for r, calls := range c.leave.after {
