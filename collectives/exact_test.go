@@ -279,6 +279,7 @@ func TestMain(m *testing.M) {
 		"quiet":       quietProgram,
 		"metamorphic": metamorphicProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
+		"agreement": agreementProgram, "commit": commitProgram,
 	})
 }
 
