@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -386,6 +387,25 @@ func TestOneRecordProcesses(t *testing.T) {
 	}
 }
 
+// stop stops a rank, and returns when it stands still.
+func stop(t *testing.T, r *ranktest.Rank) {
+	t.Helper()
+	require.NoError(t, r.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", r.Cmd.Process.Pid))
+		if err != nil || len(stats) == 0 {
+			return false
+		}
+		for _, path := range stats {
+			b, err := os.ReadFile(path)
+			if _, state, ok := strings.Cut(string(b), ") "); err != nil || !ok || state[0] != 'T' {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, time.Millisecond)
+}
+
 // TestIsolated: a rank that was stopped, and goes on when the others have ended the
 // communicator without it, hears why, and that it was excluded.
 func TestIsolated(t *testing.T) {
@@ -401,7 +421,7 @@ func TestIsolated(t *testing.T) {
 					for _, r := range j.Ranks {
 						require.NoError(t, r.WaitFor("running", 30*time.Second))
 					}
-					require.NoError(t, j.Ranks[victim].Signal(syscall.SIGSTOP))
+					stop(t, j.Ranks[victim])
 					if way != "" {
 						require.NoError(t, j.Ranks[(victim+1)%n].Signal(syscall.SIGUSR1))
 					}
