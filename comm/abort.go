@@ -67,13 +67,10 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 			others = append(others, r)
 		}
 	}
-	var silent, absent []int
-	for r, a := range c.inquire(answerTime, others...) {
-		switch {
-		case r == c.rank:
-		case a == nil:
-			silent = append(silent, r)
-		case a.Seq < seq:
+	silent, answers := c.silentOf(others)
+	var absent []int
+	for r, a := range answers {
+		if a != nil && a.Seq < seq {
 			absent = append(absent, r)
 		}
 	}

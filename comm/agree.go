@@ -151,7 +151,7 @@ func (c *Communicator) tick() {
 	}
 	a.mu.Unlock()
 	if len(others) > 0 { // all of them: the next registrar may be silent as well
-		silent = c.silentOf(others)
+		silent, _ = c.silentOf(others)
 	}
 	if len(silent) > 0 {
 		c.logger.Warn("ranks do not answer", "ranks", silent)
@@ -160,9 +160,19 @@ func (c *Communicator) tick() {
 	time.AfterFunc(tickTime, c.tick)
 }
 
-// silentOf returns which of some ranks do not answer.
-func (c *Communicator) silentOf(ranks []int) (silent []int) {
-	answers := c.inquire(answerTime, ranks...)
+// silentOf returns which of some ranks do not answer, and the answers of the others. If
+// none of several does, it may be this rank that was away, and it asks again.
+func (c *Communicator) silentOf(ranks []int) (silent []int, answers []*answer) {
+	answers = c.inquire(answerTime, ranks...)
+	if silent = missing(answers, ranks); len(silent) == len(ranks) && len(ranks) > 1 {
+		answers = c.inquire(answerTime, ranks...)
+		silent = missing(answers, ranks)
+	}
+	return silent, answers
+}
+
+// missing returns the ranks of which there is no answer.
+func missing(answers []*answer, ranks []int) (silent []int) {
 	for _, r := range ranks {
 		if answers[r] == nil {
 			silent = append(silent, r)

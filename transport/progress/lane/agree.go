@@ -328,7 +328,11 @@ func (a *Agreement[F]) hold(m Notice[F]) {
 	}
 }
 
+// refuse tells a registrar that was passed over; that it is out is in every notice.
 func (a *Agreement[F]) refuse(to, ballot int) {
+	if !a.without.on(tellRefused) {
+		return
+	}
 	a.send(to, Notice[F]{Kind: NoticeRefuse, Ballot: ballot})
 }
 

@@ -370,6 +370,7 @@ func TestAgreementWithout(t *testing.T) {
 		{awaitHeld, calls},
 		{askFirst, calls},
 		{promise, calls},
+		{tellRefused, calls},
 		{tellOut, calls},
 		{stayOut, calls},
 		{voteFirst, commits},
