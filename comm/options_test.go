@@ -33,6 +33,8 @@ func TestConfigure(t *testing.T) {
 		{"faults need a fabric", map[string]string{"WEFT_TRANSPORT": "pointer", "WEFT_FAULTS": "rate=0.01"}, nil, 0, true},
 		{"faults by option", nil, []Option{WithTransport("pointer"), WithFaults("rate=0.01")}, 0, true},
 		{"no such faults", nil, []Option{WithTransport("fabric"), WithFaults("rate=often")}, 0, true},
+		{"commit", map[string]string{"WEFT_COMMIT": "1"}, nil, DefaultTimeout, false},
+		{"no such commit", map[string]string{"WEFT_COMMIT": "often"}, nil, 0, true},
 		{"all", map[string]string{"WEFT_LOG": "error"}, []Option{WithTransport("auto"), WithLogger(slog.New(slog.DiscardHandler))}, DefaultTimeout, false},
 	}
 	for _, tt := range tests {
@@ -53,6 +55,19 @@ func TestConfigure(t *testing.T) {
 	require.ErrorIs(t, err, ErrArgument)
 }
 
+// TestCommitSetting: by option or environment, for communicators of several ranks.
+func TestCommitSetting(t *testing.T) {
+	for _, tt := range []struct {
+		env  string
+		opts []Option
+		want bool
+	}{{"", nil, false}, {"1", nil, true}, {"0", nil, false}, {"", []Option{WithCommit()}, true}, {"0", []Option{WithCommit()}, true}} {
+		s, err := configure(tt.opts, func(name string) string { return map[string]string{"WEFT_COMMIT": tt.env}[name] })
+		require.NoError(t, err)
+		require.Equal(t, tt.want, s.commit)
+	}
+}
+
 // TestFaultsChooseFabric: a plan of faults is enough for a program to run on what
 // can fail.
 func TestFaultsChooseFabric(t *testing.T) {
@@ -70,6 +85,7 @@ func TestSettingsDiffer(t *testing.T) {
 		{WithAlgorithm("ring"), `WEFT_ALGO is "" on rank 0 and "ring" on rank 2`},
 		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
 		{WithFaults("rate=0.01"), `WEFT_FAULTS is "" on rank 0 and "rate=0.01" on rank 2`},
+		{WithCommit(), `WEFT_COMMIT is "" on rank 0 and "1" on rank 2`},
 	} {
 		none := func(string) string { return "" }
 		s, err := configure(nil, none)
