@@ -215,8 +215,8 @@ type wireAbort struct {
 	Fabric *transport.FabricError `json:",omitempty"`
 }
 
+// encode packs an abort that is tidy.
 func (e *AbortError) encode() []byte {
-	e.tidy()
 	w := wireAbort{Origin: e.Origin, Reason: e.Reason, Ranks: e.Ranks, Call: e.Call, Seq: e.Seq, Detail: e.Detail}
 	errors.As(e.cause, &w.Fabric)
 	b, err := json.Marshal(&w)
