@@ -287,6 +287,7 @@ func TestMain(m *testing.M) {
 		"metamorphic": metamorphicProgram,
 		"fabricsoak":  fabricSoakProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
+		"agreement": agreementProgram, "commit": commitProgram,
 	})
 }
 

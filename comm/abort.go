@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weft-go/weft/comm/bootstrap"
 	"github.com/weft-go/weft/transport/progress"
 )
 
 // Abort ends the communicator for all its ranks: every pending and later call
-// on it returns an [AbortError] that names this rank and err. It does not wait.
-// Close is still to be called.
+// on it returns an [AbortError] that names this rank and err, unless it has ended
+// otherwise before. Abort returns when the ranks have agreed on that, which takes as long
+// as a message there and back, or under a second if some do not answer. Close is still to
+// be called.
 func (c *Communicator) Abort(err error) {
 	if c == nil {
 		return
@@ -38,57 +39,6 @@ func (c *Communicator) AsyncErr() error {
 	return c.stop.Err()
 }
 
-// abort ends the communicator and tells the others. It returns the error that
-// counts, which is an earlier one if there was one.
-func (c *Communicator) abort(e *AbortError) error {
-	c.aborting.Lock()
-	defer c.aborting.Unlock()
-	c.noteMismatch(e)
-	if err := c.stop.Err(); err != nil {
-		return err
-	}
-	// The others are told first: whoever sees the stop may close the communicator
-	// at once, and that message must not overtake this one.
-	c.passOn(e) // a peer that can't be told notices that by itself
-	// The process may end right after this: what is said by then should be heard.
-	if f, ok := c.world.ch.(bootstrap.Flusher); ok {
-		f.Flush(flushTime)
-	}
-	if !c.stop.Set(e) { // closed meanwhile
-		return c.stop.Err()
-	}
-	c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
-	return e
-}
-
-// passOn tells the others why this rank leaves, if cause is an abort: the word
-// of whoever ended the communicator may still be on its way to them.
-func (c *Communicator) passOn(cause error) {
-	var e *AbortError
-	if !errors.As(cause, &e) {
-		return
-	}
-	data := e.encode()
-	for r := range c.members {
-		if r != c.rank {
-			_ = c.send(r, bootstrap.Message{Kind: msgAbort, Data: data})
-		}
-	}
-}
-
-// onAbort takes a peer's abort. It is not passed on: its origin told everybody.
-func (c *Communicator) onAbort(from int, data []byte) {
-	e, err := decodeAbort(data, c.Size())
-	if err != nil {
-		c.logger.Warn("ignored", "from", from, "error", err)
-		return
-	}
-	c.noteMismatch(e)
-	if c.stop.Set(e) {
-		c.logger.Warn("communicator aborted", "reason", e.Reason, "error", e.Error())
-	}
-}
-
 // gaveUp ends the communicator because a wait of this rank ended without what
 // it waited for.
 func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) error {
@@ -108,7 +58,8 @@ func (c *Communicator) gaveUp(call Call, seq uint64, wait *progress.WaitError) e
 
 // suspects asks all ranks where they are and returns those that hold call seq
 // up: the ones that don't answer, else the ones that are not in the call, else
-// the one that this rank waits for, if it is one.
+// the one that this rank waits for, if it is one. Those that don't answer are
+// excluded: this communicator ends without them.
 func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 	var others []int
 	for r := range c.members {
@@ -116,18 +67,16 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 			others = append(others, r)
 		}
 	}
-	var silent, absent []int
-	for r, a := range c.inquire(answerTime, others...) {
-		switch {
-		case r == c.rank:
-		case a == nil:
-			silent = append(silent, r)
-		case a.Seq < seq:
+	silent, answers := c.silentOf(others)
+	var absent []int
+	for r, a := range answers {
+		if a != nil && a.Seq < seq {
 			absent = append(absent, r)
 		}
 	}
 	switch {
 	case len(silent) > 0:
+		c.exclude(silent...)
 		return silent, "no answer on the control channel either"
 	case len(absent) > 0:
 		return absent, "not in the call yet"
@@ -137,13 +86,6 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 	}
 	return []int{waitedFor}, ""
 }
-
-// flushTime bounds how long an abort waits to be handed to the kernel: longer
-// than no time only if a peer has not read for long.
-const flushTime = 20 * time.Millisecond
-
-// answerTime is how long a live peer may take to answer a question.
-const answerTime = 250 * time.Millisecond
 
 // explainTime bounds how long a rank that found a mismatch waits to be told what
 // the peer called.

@@ -35,6 +35,9 @@ func (c *Communicator) ask(rank int, inquiry uint64) error {
 // inquire asks ranks, of which this one is none, and returns what came within d,
 // by rank; nil for a rank that was not asked or did not answer.
 func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
+	if len(ranks) == 0 {
+		return make([]*answer, c.Size())
+	}
 	q := &c.asks
 	q.asking.Lock()
 	defer q.asking.Unlock()
@@ -46,11 +49,16 @@ func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
 	for _, r := range ranks {
 		_ = c.ask(r, number)
 	}
-	limit := time.NewTimer(d)
-	defer limit.Stop()
-	select {
-	case <-all:
-	case <-limit.C:
+	// In pieces: a process that was stopped meanwhile finds one over when it goes on, and
+	// has the others to take what has come.
+	piece := time.NewTicker(d / patience)
+	defer piece.Stop()
+	for i, open := 0, true; open && i < patience; i++ {
+		select {
+		case <-all:
+			open = false
+		case <-piece.C:
+		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +95,7 @@ func (c *Communicator) onAnswer(rank int, m bootstrap.Message) {
 	// never end.
 	if s := callState(c.state.Load()); s.running() {
 		if e := c.compare(rank, a.Calls, s.seq()); e != nil {
-			c.abort(e)
+			c.propose(e)
 		}
 	}
 }

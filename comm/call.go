@@ -268,9 +268,13 @@ func (c *Communicator) refuse(call Call, err error) error {
 }
 
 // End ends the call that Begin began. A call that failed leaves the lanes in
-// different states on different ranks, so it ends the communicator for all.
+// different states on different ranks, so it ends the communicator for all. With
+// commit, one that went well here waits for the votes of all ranks.
 func (c *Communicator) End(err error) error {
 	s := callState(c.state.Load())
+	if err == nil && c.commits {
+		err = c.vote(s.seq())
+	}
 	if err != nil {
 		err = c.fail(s.seq(), err)
 	}
@@ -290,6 +294,7 @@ func (c *Communicator) fail(seq uint64, err error) error {
 	call, _ := c.log.load(seq)
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError
+	var abort *AbortError
 	stopped := c.stop.Err()
 	switch {
 	case stopped != nil && errors.Is(err, stopped):
@@ -297,6 +302,8 @@ func (c *Communicator) fail(seq uint64, err error) error {
 		stopped = c.gaveUp(call, seq, wait)
 	case errors.As(err, &mismatch):
 		stopped = c.disagree(call, seq, mismatch)
+	case errors.As(err, &abort): // of a communicator that was to be made
+		stopped = c.abort(abort)
 	default:
 		stopped = c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Call: call.numbered(seq), Seq: seq, Detail: err.Error(), cause: err})
 	}

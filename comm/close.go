@@ -49,6 +49,7 @@ func (c *Communicator) Close() error {
 
 // shut leaves one communicator.
 func (c *Communicator) shut() error {
+	c.leaveAgreement()
 	cause := c.stop.Err()
 	c.stop.Set(ErrClosed) // ends a call of another goroutine, and refuses new ones
 	if !c.ownEnded() {

@@ -22,9 +22,10 @@ type Communicator struct {
 	timeout time.Duration
 	logger  *slog.Logger
 
-	engine   *progress.Engine
-	stop     *progress.Stop
-	aborting sync.Mutex // held while this rank ends the communicator
+	engine    *progress.Engine
+	stop      *progress.Stop
+	agreement agreement
+	commits   bool // calls end with a vote
 
 	started startedCalls
 	// messages are those between two ranks; nil while the communicator is made.
@@ -37,7 +38,8 @@ type Communicator struct {
 	asks     questions
 	detours  detours
 	asked    uint64 // last call about which all ranks were asked
-	// leavers says that some rank has closed the communicator, or waits to.
+	// leavers says that some rank has closed the communicator, or waits to, or that the
+	// ranks are about to agree on what ends it.
 	leavers atomic.Bool
 	leave   leaveState
 

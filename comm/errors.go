@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport"
 )
 
 var (
@@ -29,6 +30,9 @@ var (
 	ErrPeerDead = errors.New("a rank is dead")
 	// ErrPeerClosed: a rank closed the communicator while others still use it.
 	ErrPeerClosed = errors.New("a rank closed the communicator")
+	// ErrIsolated: this rank did not answer while the others agreed on what ends the
+	// communicator, and was excluded. Of the other ranks' calls nothing is known.
+	ErrIsolated = errors.New("this rank did not answer and was excluded")
 	// ErrMismatch: ranks called different collectives, or one with different
 	// counts, types, operators or roots.
 	ErrMismatch = errors.New("ranks disagree")
@@ -80,8 +84,10 @@ const (
 	ReasonFailed   Reason = "failed"   // a transport failed
 )
 
-// An AbortError says why a communicator does not go on. The first that a rank
-// learns of stays: every pending and later call returns it.
+// An AbortError says why a communicator does not go on. All its ranks agree on one,
+// which is the first that was registered: every pending and later call, on every rank,
+// returns it. Its fields are the same everywhere, and so is a [transport.FabricError]
+// behind it.
 type AbortError struct {
 	Origin int    // the rank that ended the communicator
 	Reason Reason // why
@@ -90,8 +96,10 @@ type AbortError struct {
 	Seq    uint64 // number of that call; 0 outside calls
 	Detail string
 
-	// cause is, on the origin, the error behind it.
+	// cause is, on the origin, the error behind it, and elsewhere what of it travels.
 	cause error
+	// isolated: this rank was excluded.
+	isolated bool
 }
 
 func (e *AbortError) Error() string {
@@ -121,10 +129,21 @@ func (e *AbortError) Error() string {
 	if e.Detail != "" {
 		fmt.Fprintf(&b, ": %s", e.Detail)
 	}
+	if e.isolated {
+		fmt.Fprintf(&b, "; %v", ErrIsolated)
+	}
 	return b.String()
 }
 
-// Is matches [ErrAborted], and the sentinel of the reason.
+// onExcluded returns the error as a rank has it that was excluded.
+func (e *AbortError) onExcluded() *AbortError {
+	x := *e
+	x.isolated = true
+	return &x
+}
+
+// Is matches [ErrAborted], the sentinel of the reason, and [ErrIsolated] on a rank that
+// was excluded.
 func (e *AbortError) Is(target error) bool {
 	switch target {
 	case ErrAborted:
@@ -135,12 +154,15 @@ func (e *AbortError) Is(target error) bool {
 		return e.Reason == ReasonClosed
 	case ErrMismatch:
 		return e.Reason == ReasonMismatch
+	case ErrIsolated:
+		return e.isolated
 	}
 	return false
 }
 
 // Unwrap returns, on the rank where it began, the error behind the abort: that
-// of the context, or what Abort was given.
+// of the context, or what Abort was given. On the others it returns the
+// [transport.FabricError] if that is behind it, and nothing else.
 func (e *AbortError) Unwrap() error { return e.cause }
 
 func named(ranks []int) string {
@@ -171,11 +193,32 @@ func are(ranks []int) string {
 // maxDetail keeps an abort within one control message.
 const maxDetail = 4 << 10
 
-func (e *AbortError) encode() []byte {
-	w := *e
-	if len(w.Detail) > maxDetail {
-		w.Detail = w.Detail[:maxDetail]
+// tidy makes the fields what they will be on the other ranks.
+func (e *AbortError) tidy() {
+	if len(e.Detail) > maxDetail {
+		e.Detail = e.Detail[:maxDetail]
 	}
+	e.Detail = strings.ToValidUTF8(e.Detail, "\uFFFD")
+	if len(e.Ranks) == 0 {
+		e.Ranks = nil
+	}
+}
+
+// wireAbort is an abort as it is sent.
+type wireAbort struct {
+	Origin int
+	Reason Reason
+	Ranks  []int  `json:",omitempty"`
+	Call   string `json:",omitempty"`
+	Seq    uint64
+	Detail string                 `json:",omitempty"`
+	Fabric *transport.FabricError `json:",omitempty"`
+}
+
+// encode packs an abort that is tidy.
+func (e *AbortError) encode() []byte {
+	w := wireAbort{Origin: e.Origin, Reason: e.Reason, Ranks: e.Ranks, Call: e.Call, Seq: e.Seq, Detail: e.Detail}
+	errors.As(e.cause, &w.Fabric)
 	b, err := json.Marshal(&w)
 	if err != nil { // strings and integers always marshal
 		return []byte("{}")
@@ -185,14 +228,18 @@ func (e *AbortError) encode() []byte {
 
 // decodeAbort reads what a peer sent. Ranks out of range are dropped.
 func decodeAbort(b []byte, size int) (*AbortError, error) {
-	e := new(AbortError)
-	if err := json.Unmarshal(b, e); err != nil {
+	var w wireAbort
+	if err := json.Unmarshal(b, &w); err != nil {
 		return nil, fmt.Errorf("malformed abort: %w", err)
 	}
 	out := func(r int) bool { return r < 0 || r >= size }
-	if out(e.Origin) {
-		return nil, fmt.Errorf("malformed abort: origin %d of %d ranks", e.Origin, size)
+	if out(w.Origin) {
+		return nil, fmt.Errorf("malformed abort: origin %d of %d ranks", w.Origin, size)
 	}
-	e.Ranks = slices.DeleteFunc(e.Ranks, out)
+	e := &AbortError{Origin: w.Origin, Reason: w.Reason, Ranks: slices.DeleteFunc(w.Ranks, out), Call: w.Call, Seq: w.Seq, Detail: w.Detail}
+	if w.Fabric != nil {
+		e.cause = w.Fabric
+	}
+	e.tidy()
 	return e, nil
 }

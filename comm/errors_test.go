@@ -33,6 +33,7 @@ func TestAbortErrors(t *testing.T) {
 		require.NoError(t, errors.Unwrap(got), "the cause stays on its rank")
 	}
 	long := AbortError{Detail: strings.Repeat("x", 1<<20)}
+	long.tidy()
 	require.Less(t, len(long.encode()), 8<<10)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weft-go/weft/comm/bootstrap"
 	"github.com/weft-go/weft/transport/progress"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 // rootID is the id of the communicator of all ranks.
@@ -113,6 +114,14 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	c := &Communicator{
 		world: w, id: id, members: members, rank: slices.Index(members, w.ch.Rank()),
 		timeout: timeout, stop: progress.NewStop(), buffers: map[freer]struct{}{},
+		commits: w.settings.commit && len(members) > 1,
+	}
+	c.agreement.part = lane.NewAgreement[*record](c.rank, len(members))
+	if c.commits {
+		c.agreement.votes.news = make(chan struct{}, 1)
+		if c.rank == 0 {
+			c.agreement.votes.cast = make([]vote, len(members))
+		}
 	}
 	c.logger = w.logger
 	if id != rootID {
@@ -120,7 +129,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	}
 	w.register(c)
 	if parent != nil {
-		defer parent.stop.OnSet(func() { c.abort(c.orphaned(parent)) })()
+		defer parent.stop.OnSet(func() { c.propose(c.orphaned(parent)) })()
 	}
 	var err error
 	if id == rootID { // the others have them from it
@@ -146,12 +155,13 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	case errors.As(err, &wait):
 		err = c.gaveUp(Call{}, 0, wait)
 	case c.stop.Err() != nil:
+		err = c.stop.Err()
 	case abort != nil:
-		c.abort(abort)
+		err = c.abort(abort)
 	default:
-		c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
+		err = c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
 	}
-	c.passOn(c.stop.Err())
+	c.leaveAgreement()
 	w.unregister(c)
 	c.xchg.drop()
 	if c.messages != nil {
@@ -186,8 +196,8 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 // that matters: they all see the same difference.
 func (c *Communicator) agreeSettings(ctx context.Context) error {
 	s := c.world.settings
-	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO", "WEFT_REROUTE"} // a plan chooses the transport, so first
-	mine := []string{s.faults, s.transport, s.algorithm, strconv.FormatBool(s.reroute)}
+	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO", "WEFT_REROUTE", "WEFT_COMMIT"} // a plan chooses the transport, so first
+	mine := []string{s.faults, s.transport, s.algorithm, strconv.FormatBool(s.reroute), strconv.FormatBool(s.commit)}
 	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join(mine, "\x00"))})
 	if err != nil {
 		return err

@@ -93,22 +93,28 @@ func (c *Communicator) onLeave(rank int, calls uint64, data []byte) {
 	l.owed = append(l.owed, rank)
 	l.mu.Unlock()
 	c.leavers.Store(true)
+	c.exclude(rank)
 	// Begin and End read leavers after they change the state: one of the two
 	// sides sees the other.
 	if s := callState(c.state.Load()); s.running() {
 		if s.seq() > calls {
 			call, _ := c.log.load(s.seq())
-			c.abort(c.leftTooEarly(rank, call, s.seq()))
+			c.propose(c.leftTooEarly(rank, call, s.seq()))
 		} else if e := c.disagreed(s.seq()); e != nil {
-			c.abort(e)
+			c.propose(e)
 		}
 		return
 	}
 	c.endLeave()
 }
 
-// refuseLeft returns an error if call seq needs a rank that has left.
+// refuseLeft returns an error if call seq needs a rank that has left, or something has
+// failed since.
 func (c *Communicator) refuseLeft(seq uint64) error {
+	if c.isEnding() {
+		<-c.stop.Done()
+		return c.stop.Err()
+	}
 	c.leave.mu.Lock()
 	left := -1
 	for r, calls := range c.leave.after {
@@ -178,7 +184,8 @@ func (c *Communicator) announceLeave(calls uint64, cause error) <-chan struct{} 
 	l.waits, l.allOut = map[int]bool{}, make(chan struct{})
 	for r := range c.members {
 		// Of a rank that did not answer before, no answer is expected now.
-		silent := broken && abort.Reason == ReasonTimeout && slices.Contains(abort.Ranks, r)
+		_, left := l.after[r]
+		silent := broken && abort.Reason == ReasonTimeout && slices.Contains(abort.Ranks, r) || c.isExcluded(r) && !left
 		if r != c.rank && !silent {
 			l.waits[r] = true
 		}
@@ -188,7 +195,6 @@ func (c *Communicator) announceLeave(calls uint64, cause error) <-chan struct{} 
 		close(out)
 	}
 	l.mu.Unlock()
-	c.passOn(cause)
 	last := c.encodeCalls()
 	for r := range c.members {
 		if r == c.rank {

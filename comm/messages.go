@@ -372,18 +372,25 @@ func (q *messages) idle() {
 }
 
 // gone takes what a peer has sent before it closed the communicator. Nothing
-// touches its memory any more.
+// touches its memory any more. It does not wait.
 func (q *messages) gone(rank int) {
 	q.mu.Lock()
-	defer q.unlock(0)
-	if q.closed || q.checkStop() {
+	if !q.closed && !q.checkStop() {
+		if err := q.box.Gone(rank, &departed{rank}); err != nil {
+			q.failed = append(q.failed, &Message{errored: err})
+			q.box.Fail(err)
+		}
+		q.changed = true
+	}
+	if len(q.failed) == 0 {
+		q.unlock(0)
 		return
 	}
-	if err := q.box.Gone(rank, &departed{rank}); err != nil {
-		q.failed = append(q.failed, &Message{errored: err})
-		q.box.Fail(err)
-	}
-	q.changed = true
+	q.mu.Unlock()
+	go func() { // the ranks must agree first
+		q.mu.Lock()
+		q.unlock(0)
+	}()
 }
 
 // close ends all messages, and waits until nobody uses the communicator's memory.

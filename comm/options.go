@@ -23,6 +23,7 @@ type settings struct {
 	faultLog  string
 	reroute   bool
 	algorithm string
+	commit    bool
 	logger    *slog.Logger
 }
 
@@ -129,6 +130,20 @@ func WithAlgorithm(spec string) Option {
 	}
 }
 
+// WithCommit has each collective call end with a vote on the control channel
+// (WEFT_COMMIT=1), so that it has one outcome on all ranks: either all return its exact
+// result, or all return the error that they agreed on. Without it, when the communicator
+// ends, some ranks may have returned from a call that fails on others. A rank that was
+// excluded ([ErrIsolated]) or is dead may have either outcome. A vote costs each call one
+// message from every rank to rank 0 and one back, and has every call wait for all ranks.
+// It is not for Send and Recv. All ranks must give the same.
+func WithCommit() Option {
+	return func(s *settings) error {
+		s.commit = true
+		return nil
+	}
+}
+
 // configure applies the environment, then the options.
 func configure(opts []Option, getenv func(string) string) (settings, error) {
 	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: true, logger: slog.New(slog.DiscardHandler)}
@@ -166,6 +181,13 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 	}
 	if v := getenv("WEFT_ALGO"); v != "" {
 		from("WEFT_ALGO", WithAlgorithm(v))
+	}
+	if v := getenv("WEFT_COMMIT"); v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			return s, fmt.Errorf("weft: WEFT_COMMIT: %w: %q is neither 1 nor 0", ErrArgument, v)
+		}
+		s.commit = on
 	}
 	if v := getenv("WEFT_LOG"); v != "" {
 		var level slog.Level

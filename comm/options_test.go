@@ -35,6 +35,8 @@ func TestConfigure(t *testing.T) {
 		{"no detours", map[string]string{"WEFT_REROUTE": "0"}, nil, DefaultTimeout, false},
 		{"detours or not", map[string]string{"WEFT_REROUTE": "maybe"}, nil, 0, true},
 		{"no such faults", nil, []Option{WithTransport("fabric"), WithFaults("rate=often")}, 0, true},
+		{"commit", map[string]string{"WEFT_COMMIT": "1"}, nil, DefaultTimeout, false},
+		{"no such commit", map[string]string{"WEFT_COMMIT": "often"}, nil, 0, true},
 		{"all", map[string]string{"WEFT_LOG": "error"}, []Option{WithTransport("auto"), WithLogger(slog.New(slog.DiscardHandler))}, DefaultTimeout, false},
 	}
 	for _, tt := range tests {
@@ -55,6 +57,19 @@ func TestConfigure(t *testing.T) {
 	require.ErrorIs(t, err, ErrArgument)
 }
 
+// TestCommitSetting: by option or environment, for communicators of several ranks.
+func TestCommitSetting(t *testing.T) {
+	for _, tt := range []struct {
+		env  string
+		opts []Option
+		want bool
+	}{{"", nil, false}, {"1", nil, true}, {"0", nil, false}, {"", []Option{WithCommit()}, true}, {"0", []Option{WithCommit()}, true}} {
+		s, err := configure(tt.opts, func(name string) string { return map[string]string{"WEFT_COMMIT": tt.env}[name] })
+		require.NoError(t, err)
+		require.Equal(t, tt.want, s.commit)
+	}
+}
+
 // TestFaultsChooseFabric: a plan of faults is enough for a program to run on what
 // can fail.
 func TestFaultsChooseFabric(t *testing.T) {
@@ -73,6 +88,7 @@ func TestSettingsDiffer(t *testing.T) {
 		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
 		{WithReroute(false), `WEFT_REROUTE is "true" on rank 0 and "false" on rank 2`},
 		{WithFaults("rate=0.01"), `WEFT_FAULTS is "" on rank 0 and "rate=0.01" on rank 2`},
+		{WithCommit(), `WEFT_COMMIT is "" on rank 0 and "1" on rank 2`},
 	} {
 		none := func(string) string { return "" }
 		s, err := configure(nil, none)

@@ -44,10 +44,21 @@ func (c *Communicator) split(ctx context.Context, call Call, color, key int) (*C
 	data := binary.LittleEndian.AppendUint64(nil, uint64(color))
 	data = binary.LittleEndian.AppendUint64(data, uint64(key))
 	all, err := c.exchange(ctx, bootstrap.Message{Data: data})
+	var child *Communicator
+	if err == nil && color != Undefined {
+		child, err = c.makeChild(ctx, call, seq, color, all)
+	}
 	if err = c.End(err); err != nil {
+		if child != nil {
+			err = errors.Join(err, child.Close())
+		}
 		return nil, err
 	}
+	return child, nil
+}
 
+// makeChild makes the communicator of the ranks that gave color, which all tell.
+func (c *Communicator) makeChild(ctx context.Context, call Call, seq uint64, color int, all []bootstrap.Message) (*Communicator, error) {
 	type member struct{ rank, key int }
 	var group []member
 	for r, m := range all {
@@ -55,20 +66,17 @@ func (c *Communicator) split(ctx context.Context, call Call, color, key int) (*C
 			group = append(group, member{r, int(binary.LittleEndian.Uint64(m.Data[8:]))})
 		}
 	}
-	if color == Undefined {
-		return nil, nil
-	}
 	slices.SortStableFunc(group, func(a, b member) int { return cmp.Compare(a.key, b.key) })
 	members := make([]int, len(group))
 	for i, m := range group {
 		members[i] = c.members[m.rank]
 	}
 	child, err := c.world.newCommunicator(ctx, c, childID(c.id, seq, color), members, c.timeout)
-	if err != nil && c.stop.Err() != nil {
-		return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: c.stop.Err()}
-	}
 	if err == nil {
 		return child, nil
+	}
+	if stopped := c.stop.Err(); stopped != nil {
+		return nil, stopped
 	}
 	// The ranks may not agree on what came of it, so this communicator ends as well.
 	here := &AbortError{Origin: c.rank, Reason: ReasonFailed, Call: call.numbered(seq), Seq: seq, Detail: err.Error(), cause: err}
@@ -80,8 +88,7 @@ func (c *Communicator) split(ctx context.Context, call Call, color, key int) (*C
 			here.Ranks = append(here.Ranks, group[r].rank)
 		}
 	}
-	c.failed.Store(true)
-	return nil, &OpError{Call: call, Rank: c.rank, Seq: seq, Err: c.abort(here)}
+	return nil, here
 }
 
 // childID is the same on all ranks without an exchange.

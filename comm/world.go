@@ -58,12 +58,15 @@ const (
 // Kinds of control messages.
 const (
 	msgExchange uint8 = iota + 1 // part of an all-gather
-	msgAbort                     // the communicator ends
+	msgAgree                     // a notice about what ends the communicator
 	msgAsk                       // where are you? Seq is the number of the inquiry, or 0
 	msgAnswer                    // to msgAsk
 	msgLeave                     // the sender has closed the communicator after Seq calls
 	msgLeft                      // to msgLeave: the sender is in no call with you any more
 	msgDetour                    // part of a message between engines
+	msgAway                      // to msgAgree: the sender has no such communicator any more
+	msgVote                      // the sender's part of call Seq is done
+	msgCommit                    // everybody's is
 )
 
 func newWorld(ch bootstrap.Channel, inProcess bool, s settings) (*world, error) {
@@ -95,7 +98,7 @@ func (w *world) tidied(err error) {
 func (w *world) HandleMessage(from int, m bootstrap.Message) {
 	w.mu.Lock()
 	c := w.comms[m.Comm]
-	if _, gone := w.gone[m.Comm]; c == nil && !gone && (m.Kind == msgExchange || m.Kind == msgAbort) {
+	if _, gone := w.gone[m.Comm]; c == nil && !gone && (m.Kind == msgExchange || m.Kind == msgAgree) {
 		w.keepEarly(from, m)
 		w.mu.Unlock()
 		return
@@ -107,6 +110,8 @@ func (w *world) HandleMessage(from int, m bootstrap.Message) {
 	case m.Kind == msgLeave:
 		// Closed here before: there is nothing for which the peer must wait.
 		_ = w.ch.Send(from, bootstrap.Message{Kind: msgLeft, Comm: m.Comm})
+	case m.Kind == msgAgree:
+		_ = w.ch.Send(from, bootstrap.Message{Kind: msgAway, Comm: m.Comm})
 	default:
 		closeFiles(m)
 	}
@@ -148,8 +153,14 @@ func (c *Communicator) handle(from int, m bootstrap.Message) {
 	switch m.Kind {
 	case msgExchange:
 		c.xchg.put(c, rank, m)
-	case msgAbort:
-		c.onAbort(rank, m.Data)
+	case msgAgree:
+		c.onAgree(rank, m.Data)
+	case msgAway:
+		c.exclude(rank)
+	case msgVote:
+		c.onVote(rank, m)
+	case msgCommit:
+		c.onCommit(rank, m.Seq)
 	case msgAsk:
 		c.onAsk(rank, m.Seq)
 	case msgAnswer:
@@ -214,9 +225,10 @@ func (w *world) HandleGone(peer int, err error) {
 	for _, c := range w.others(nil) {
 		if r := slices.Index(c.members, peer); r >= 0 {
 			c.onLeft(r) // nobody need wait for its answer any more
+			c.exclude(r)
 			if err == nil && !c.hasLeft(r) {
 				// It left the job without having come to this communicator.
-				c.abort(c.leftTooEarly(r, Call{}, 0))
+				c.propose(c.leftTooEarly(r, Call{}, 0))
 			}
 		}
 	}
@@ -245,7 +257,7 @@ func (c *Communicator) mourn(dead []int) {
 		}
 	}
 	if len(ranks) > 0 {
-		c.abort(&AbortError{Origin: c.rank, Reason: ReasonDead, Ranks: ranks, cause: bootstrap.ErrGone})
+		c.propose(&AbortError{Origin: c.rank, Reason: ReasonDead, Ranks: ranks, cause: bootstrap.ErrGone})
 	}
 }
 

@@ -30,5 +30,5 @@
 // [Receiver] says which words to look at, and is told what they hold. A [Word] is a
 // word that only grows (credits, barriers), [Zones] are landing zones of pulls, [Releases] the releases
 // of a source,
-// [Registrar] and [Verdict] are what ranks agree on. Each belongs to one goroutine.
+// an [Agreement] is how ranks agree on what failed. Each belongs to one goroutine.
 package lane

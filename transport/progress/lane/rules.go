@@ -67,6 +67,18 @@ const (
 	firstWins
 	// voteFirst: with commit, nobody returns before all have voted.
 	voteFirst
+	// awaitHeld: nobody returns a failure before all hold it,
+	awaitHeld
+	// askFirst: a registrar that takes over asks first what others hold,
+	askFirst
+	// promise: and who has answered takes nothing from those before it.
+	promise
+	// tellRefused: a registrar from whom nothing is taken any more is told.
+	tellRefused
+	// tellOut: ranks tell each other who is out,
+	tellOut
+	// stayOut: and one that hears that it is itself stays so.
+	stayOut
 )
 
 var ruleNames = map[rule]string{
@@ -78,6 +90,7 @@ var ruleNames = map[rule]string{
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
 	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
 	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",
+	awaitHeld: "awaitHeld", askFirst: "askFirst", promise: "promise", tellRefused: "tellRefused", tellOut: "tellOut", stayOut: "stayOut",
 }
 
 func (r rule) String() string { return ruleNames[r] }
