@@ -115,8 +115,11 @@ func (m *missedRule) run(t *testing.T, seed uint64, rule string, atMost time.Dur
 				e.in[p].Receiver.Without(rule)
 				e.in[p].credit.Without(rule)
 			}
-			e.zones = zones{Zones: lane.NewZones(zoneCount)}
-			e.zones.Without(rule)
+			for i := range e.group.flights {
+				z := &e.group.flights[i].zones
+				*z = zones{Zones: lane.NewZones(zoneCount)}
+				z.Without(rule)
+			}
 		}
 		go func() {
 			err := m.talk(e, seed)
@@ -134,13 +137,14 @@ func (m *missedRule) talk(e *Engine, seed uint64) error {
 		return talk(e, seed, m.calls)
 	}
 	const bytes = 2048 // of a pull, each from another place than the last
-	if err := e.OpenMulti(context.Background(), 2*bytes); err != nil {
-		return err
-	}
 	value := func(call, rank, o int) uint64 { return uint64(call*1000003 + rank*1009 + o) }
-	own, got := e.Multi(), make([]byte, bytes)
+	got := make([]byte, bytes)
 	for call := range m.calls {
 		e.Begin(context.Background(), time.Minute, uint64(call), 7)
+		if err := e.OpenMulti(context.Background(), 2*bytes, 0); err != nil {
+			return err
+		}
+		own := e.Multi()
 		for o := 0; o < 2*bytes; o += 8 {
 			binary.NativeEndian.PutUint64(own[o:], value(call, e.rank, o))
 		}
