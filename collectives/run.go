@@ -66,7 +66,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 		r.shortBytes[k] = -1
 	}
 	for _, k := range []plan.Collective{plan.AllReduce, plan.ReduceScatter, plan.AllGather, plan.AllToAll, plan.Barrier} {
-		if !ch.spec.Restricts(k) {
+		if r.shorts && !ch.spec.Restricts(k) {
 			r.shortBytes[k] = progress.ShortBytes
 		}
 	}
