@@ -289,12 +289,6 @@ func agreementProgram() error {
 	if err != nil {
 		return err
 	}
-	// However long the others take to start.
-	begin, cancelBegin := context.WithTimeout(ctx, time.Minute)
-	defer cancelBegin()
-	if err := Barrier(begin, c); err != nil {
-		return err
-	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	aborted := make(chan struct{})
@@ -358,7 +352,11 @@ func TestOneRecordProcesses(t *testing.T) {
 					t.Parallel()
 					limit <- struct{}{}
 					defer func() { <-limit }()
-					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+tt.way, "WEFT_TIMEOUT=600ms")
+					timeout := "20s"
+					if tt.way == "" && tt.how == syscall.SIGSTOP {
+						timeout = "1s"
+					}
+					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+tt.way, "WEFT_TIMEOUT="+timeout)
 					for _, r := range j.Ranks {
 						require.NoError(t, r.WaitFor("running", 30*time.Second))
 					}
@@ -429,7 +427,7 @@ func TestIsolated(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("ranks=%d/victim=%d/%s", n, victim, way), func(t *testing.T) {
 					t.Parallel()
-					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+way, "WEFT_TIMEOUT=600ms")
+					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+way, "WEFT_TIMEOUT=1s")
 					for _, r := range j.Ranks {
 						require.NoError(t, r.WaitFor("running", 30*time.Second))
 					}

@@ -27,8 +27,8 @@ type agreement struct {
 
 	// While this rank waits for others to agree, a timer ticks.
 	ticking bool
-	last    time.Time // of the last tick
-	stage   int       // of part, then
+	last    time.Time // when the next tick began to be waited for
+	stage   int       // of part, at the last one
 	ticks   int       // in that stage
 	waits   []int
 	closed  bool // this rank has left
@@ -128,11 +128,9 @@ func (c *Communicator) tick() {
 		a.mu.Unlock()
 		return
 	}
-	now := time.Now()
-	if stage != a.stage || now.Sub(a.last) > answerTime { // then it was this rank that was away
+	if stage != a.stage || time.Since(a.last) > answerTime { // then it was this rank that was away
 		a.stage, a.ticks = stage, 0
 	}
-	a.last = now
 	a.ticks++
 	var silent, others []int
 	switch registrar := a.part.Registrar(); {
@@ -156,8 +154,11 @@ func (c *Communicator) tick() {
 	if len(silent) > 0 {
 		c.logger.Warn("ranks do not answer", "ranks", silent)
 	}
-	c.exclude(silent...)
-	time.AfterFunc(tickTime, c.tick)
+	c.advance(func(a *agreement) {
+		a.part.Out(silent...)
+		a.last = time.Now()
+		time.AfterFunc(tickTime, c.tick)
+	})
 }
 
 // silentOf returns which of some ranks do not answer, and the answers of the others. If

@@ -139,7 +139,7 @@ func (c *Communicator) awaitVotes(seq uint64) error {
 				failure = fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)
 			case waited >= stall:
 				stall += progress.StallAfter
-				c.onStall(missing)
+				c.onStall(max(missing, 0))
 			}
 		}
 		if failure != nil {
@@ -152,13 +152,12 @@ func (c *Communicator) awaitVotes(seq uint64) error {
 
 func (v vote) tag() progress.Tag { return progress.Tag{Seq: uint32(v.seq), Signature: v.history} }
 
-// missing returns whom a wait for votes is for: the first that has not voted, as far
-// as this rank knows, or the one that counts.
+// missing returns the first rank that has not voted, or −1 if this rank does not know.
 func (v *votes) missing(seq uint64) int {
 	for r := 1; r < len(v.cast); r++ {
 		if v.cast[r].seq != seq {
 			return r
 		}
 	}
-	return 0
+	return -1
 }
