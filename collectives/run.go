@@ -24,7 +24,8 @@ type runner struct {
 	ranks, messageBytes int
 	windowMessages      int // see the constant
 
-	// shortBytes is the size of a block up to which calls go without a schedule; −1: none.
+	// shorts: there are shorts, and so calls without a schedule. shortBytes is the size of
+	// a block up to which those of few bytes go so, −1: none.
 	shorts     bool
 	shortBytes [plan.Barrier + 1]int
 	told       []byte            // room for what is told of symmetric memory

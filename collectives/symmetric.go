@@ -70,9 +70,7 @@ func (r *runner) symmetric(o *operation, dst []byte) (done bool, err error) {
 		return false, nil
 	}
 	own := symmetricPlaces{dst: c.PlaceOf(dst), src: c.PlaceOf(o.src), inPlace: same(dst, o.src)}
-	if err := r.tell(own.append(r.told[:0])); err != nil {
-		return true, err
-	}
+	r.tell(own.append(r.told[:0]))
 	dstSame, srcSame, inPlace := own.dst.Buffer != 0, own.src.Buffer != 0, own.inPlace
 	for p := range r.ranks {
 		if p == me {
@@ -105,9 +103,7 @@ func (r *runner) symmetric(o *operation, dst []byte) (done bool, err error) {
 	if err := r.symmetricWork(o, dst); err != nil {
 		return true, err
 	}
-	if err := r.tell(nil); err != nil {
-		return true, err
-	}
+	r.tell(nil)
 	for p := range r.ranks {
 		if p != me {
 			if _, err := r.x.lanes.TakeShort(p, 0); err != nil {
@@ -120,14 +116,13 @@ func (r *runner) symmetric(o *operation, dst []byte) (done bool, err error) {
 }
 
 // tell gives the same short to all.
-func (r *runner) tell(data []byte) error {
+func (r *runner) tell(data []byte) {
 	r.x.lanes.BeginShort()
 	for p := range r.ranks {
 		if p != r.e.Rank() {
 			r.x.lanes.GiveShort(p, data)
 		}
 	}
-	return nil
 }
 
 // symmetricWork is this rank's share.

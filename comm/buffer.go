@@ -14,6 +14,8 @@ import (
 
 // A Buffer is symmetric memory: every rank of a communicator has one of the
 // same length, and each can reach the others' directly, where memory is mapped.
+// Collectives whose slices lie in the same Buffer on all ranks do, and are faster.
+// When such a call fails, others may write to its slices until Close has returned.
 type Buffer[T kernels.Number] struct {
 	*buffer
 	n int

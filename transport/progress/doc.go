@@ -46,6 +46,12 @@
 // ranks: [MismatchError]. So is a message of another length; one that is shorter
 // than expected is noticed when the wait for the rest has lasted [StallAfter].
 //
+// # Shorts
+//
+// Where peers' memory is mapped there is a faster way for a few bytes that every rank
+// gives to every other: lines that the sender stores in the peer's memory, each with a
+// word that says which exchange it belongs to. See [Engine.GiveShort].
+//
 // # Mail
 //
 // A second set of lanes, [Mail], lies in the same memory, for messages of which

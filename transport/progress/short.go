@@ -155,7 +155,8 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 
 // awaitShort waits for a line.
 func (e *Engine) awaitShort(peer int, at, word uint64) error {
-	for range eagerPolls {
+	polls, _ := e.wait.spins()
+	for range min(polls, eagerPolls) {
 		spinPause(1)
 		if mapped.Word(e.shorts.own, at).Load() == word {
 			return nil
