@@ -463,7 +463,7 @@ func TestFabricErrorTravels(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		for n := 2; n <= 4; n++ {
 			for dead := range n {
-				opts := []comm.Option{comm.WithTransport("fabric:fast"), comm.WithAlgorithm("allreduce:multimem"),
+				opts := []comm.Option{comm.WithTransport("fabric:fast"), comm.WithAlgorithm("allreduce:multimem"), comm.WithReroute(false),
 					comm.WithFaults(fmt.Sprintf("dead=%d>*@30", dead)), comm.WithTimeout(20 * time.Second)}
 				if commit {
 					opts = append(opts, comm.WithCommit())

@@ -275,14 +275,14 @@ func soakProgram() error {
 	}
 	s := &soak{rng: rand.New(rand.NewPCG(seed, 0)), world: c}
 	s.slices(60000)
-	if err := s.run(ctx, calls/10, 100); err != nil {
+	if err := s.run(ctx, calls/3, 100); err != nil {
 		return fail(err)
 	}
 	early, err := measureUsage()
 	if err != nil {
 		return fail(err)
 	}
-	if err := s.run(ctx, calls-calls/10, 100); err != nil {
+	if err := s.run(ctx, calls-calls/3, 100); err != nil {
 		return fail(err)
 	}
 	late, err := measureUsage()
