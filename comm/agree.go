@@ -105,8 +105,10 @@ func (c *Communicator) advance(change func(*agreement)) {
 		return
 	}
 	e := r.abort
-	if r.by == c.rank && own != nil {
-		e = own // it has the cause
+	if own != nil && (r.by == c.rank || own.Reason == e.Reason && own.Origin == e.Origin) {
+		known := *e
+		known.cause = own.cause // which does not travel
+		e = &known
 	}
 	if isolated {
 		e = e.onExcluded()

@@ -103,6 +103,9 @@ func (c Call) String() string { return c.Collective.String() + c.arguments() }
 
 // numbered describes call number seq; 0 is a call that did not begin.
 func (c Call) numbered(seq uint64) string {
+	if c.Collective == 0 { // no call
+		return ""
+	}
 	if seq == 0 {
 		return c.String()
 	}
@@ -292,6 +295,7 @@ func (c *Communicator) fail(seq uint64, err error) error {
 	c.failed.Store(true)
 	c.told.Store(true)
 	call, _ := c.log.load(seq)
+	err = ownContext(c.ctx, c.rank, err)
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError
 	var abort *AbortError

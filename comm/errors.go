@@ -89,7 +89,7 @@ const (
 // returns it. Its fields are the same everywhere, and so is a [transport.FabricError]
 // behind it.
 type AbortError struct {
-	Origin int    // the rank that ended the communicator
+	Origin int    // the rank that ended the communicator; of the death of others the one that noticed
 	Reason Reason // why
 	Ranks  []int  // the ranks at fault, as far as known
 	Call   string // what the origin was doing

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -149,18 +148,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	if errors.As(err, &abort) && c.engine != nil && (abort.Reason == ReasonAbort || abort.Seq != 0) {
 		return c, nil // a rank that has it already, and so knows that all do, ended it
 	}
-	// The others wait for this rank: whatever it was, it ends the communicator.
-	var wait *progress.WaitError
-	switch {
-	case errors.As(err, &wait):
-		err = c.gaveUp(Call{}, 0, wait)
-	case c.stop.Err() != nil:
-		err = c.stop.Err()
-	case abort != nil:
-		err = c.abort(abort)
-	default:
-		err = c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
-	}
+	err = c.notMade(ctx, err)
 	c.leaveAgreement()
 	w.unregister(c)
 	c.xchg.drop()
@@ -174,9 +162,37 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	return nil, err
 }
 
+// notMade ends a communicator that is being made: the others wait for this rank,
+// whatever it was. It returns what counts.
+func (c *Communicator) notMade(ctx context.Context, err error) error {
+	var wait *progress.WaitError
+	var abort *AbortError
+	err = ownContext(ctx, c.rank, err)
+	switch {
+	case c.stop.Err() != nil:
+		return c.stop.Err()
+	case errors.As(err, &wait):
+		return c.gaveUp(Call{}, 0, wait)
+	case errors.As(err, &abort):
+		return c.abort(abort)
+	}
+	return c.abort(&AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: err.Error(), cause: err})
+}
+
+// ownContext returns err as the end of a wait of this rank's if it is the error of ctx,
+// which transports return as it is.
+func ownContext(ctx context.Context, rank int, err error) error {
+	var wait *progress.WaitError
+	var abort *AbortError
+	if own := ctx.Err(); own != nil && errors.Is(err, own) && !errors.As(err, &wait) && !errors.As(err, &abort) {
+		return &progress.WaitError{Peer: rank, Err: own}
+	}
+	return err
+}
+
 // orphaned says that the parent ended before this communicator was made.
 func (c *Communicator) orphaned(parent *Communicator) *AbortError {
-	e := &AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: parent.stop.Err().Error()}
+	e := &AbortError{Origin: c.rank, Reason: ReasonFailed, Detail: "the communicator that it is made from ended: " + parent.stop.Err().Error()}
 	var abort *AbortError
 	if errors.As(parent.stop.Err(), &abort) {
 		e.Reason = abort.Reason
@@ -192,12 +208,20 @@ func (c *Communicator) orphaned(parent *Communicator) *AbortError {
 	return e
 }
 
+// flag is how a variable says yes or no.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
 // agreeSettings makes sure that all ranks were given the same settings where
 // that matters: they all see the same difference.
 func (c *Communicator) agreeSettings(ctx context.Context) error {
 	s := c.world.settings
 	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO", "WEFT_REROUTE", "WEFT_COMMIT"} // a plan chooses the transport, so first
-	mine := []string{s.faults, s.transport, s.algorithm, strconv.FormatBool(s.reroute), strconv.FormatBool(s.commit)}
+	mine := []string{s.faults, s.transport, s.algorithm, flag(s.reroute), flag(s.commit)}
 	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join(mine, "\x00"))})
 	if err != nil {
 		return err

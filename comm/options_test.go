@@ -86,9 +86,9 @@ func TestSettingsDiffer(t *testing.T) {
 	}{
 		{WithAlgorithm("ring"), `WEFT_ALGO is "" on rank 0 and "ring" on rank 2`},
 		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
-		{WithReroute(false), `WEFT_REROUTE is "true" on rank 0 and "false" on rank 2`},
+		{WithReroute(false), `WEFT_REROUTE is "1" on rank 0 and "0" on rank 2`},
 		{WithFaults("rate=0.01"), `WEFT_FAULTS is "" on rank 0 and "rate=0.01" on rank 2`},
-		{WithCommit(), `WEFT_COMMIT is "false" on rank 0 and "true" on rank 2`},
+		{WithCommit(), `WEFT_COMMIT is "0" on rank 0 and "1" on rank 2`},
 	} {
 		none := func(string) string { return "" }
 		s, err := configure(nil, none)

@@ -119,6 +119,8 @@ func (c *Communicator) connect(ctx context.Context) error {
 		Exchange:  c.exchangeExports,
 		Detour:    detour,
 		OnStall:   c.onStall,
+		// The others are told first: they would find that what they import is gone.
+		Failed: func(err error) { _ = c.notMade(ctx, err) },
 	})
 	if err == nil {
 		c.detours.deliverTo(c.engine)

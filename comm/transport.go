@@ -68,6 +68,9 @@ func openFabric(rank int, local bool, mode fabric.Mode, s settings) (transport.T
 func decider(rank int, plan string) (faults.Decider, error) {
 	path, isLog := strings.CutPrefix(plan, "@")
 	if isLog {
+		if path == "" {
+			return nil, fmt.Errorf("%w: faults: @ without the path of a log", ErrArgument)
+		}
 		f, err := os.Open(faultFile(path, rank))
 		if err != nil {
 			return nil, fmt.Errorf("%w: faults: %w", ErrArgument, err)

@@ -31,7 +31,7 @@ var (
 type FabricError struct {
 	Op       OpKind
 	Rank     int // who started the phase
-	Peer     int // whom it concerned
+	Peer     int // whom it concerned; Rank itself for all of a multicast endpoint
 	Endpoint EndpointID
 	Offset   uint64
 	Epoch    uint64
@@ -40,6 +40,10 @@ type FabricError struct {
 }
 
 func (e *FabricError) Error() string {
+	if e.Peer == e.Rank { // no rank has a lane to itself
+		return fmt.Sprintf("rank %d: %s of multicast memory (endpoint %d, offset %d, epoch %d) %v after %d attempts",
+			e.Rank, e.Op, e.Endpoint, e.Offset, e.Epoch, e.Status, e.Attempts)
+	}
 	return fmt.Sprintf("rank %d: %s to rank %d (endpoint %d, offset %d, epoch %d) %v after %d attempts",
 		e.Rank, e.Op, e.Peer, e.Endpoint, e.Offset, e.Epoch, e.Status, e.Attempts)
 }

@@ -26,6 +26,9 @@ type Config struct {
 	// links that do not work, and only used on a transport that may fail. m is the
 	// caller's again when it returns. The engine and its mail call it at the same time.
 	Detour func(ctx context.Context, peer int, m []byte) error
+	// Failed, if not nil, is told why New fails before New gives the memory up of which
+	// the others may know already.
+	Failed func(err error)
 	// OnStall, if not nil, is called when a call waits for a peer for long, and
 	// again from time to time. It must not block.
 	OnStall func(peer int)
@@ -104,11 +107,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	var mail lanes
 	e.lanes, mail = l.complete()
 	if err := e.connect(ctx); err != nil {
-		return nil, errors.Join(err, e.Close())
+		return nil, e.notMade(err)
 	}
 	var err error
 	if e.port, err = newPort(&cfg, &e.space, e.newWaiter()); err != nil {
-		return nil, errors.Join(err, e.Close())
+		return nil, e.notMade(err)
 	}
 	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
 	e.arrived = make([]arrivals, l.Ranks)
@@ -121,14 +124,22 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e.group.init(l.Ranks)
 	if l.MailCells > 0 {
 		if e.mail, err = newMail(e, mail); err != nil {
-			return nil, errors.Join(err, e.Close())
+			return nil, e.notMade(err)
 		}
 	}
 	if err := e.openShorts(); err != nil {
-		return nil, errors.Join(err, e.Close())
+		return nil, e.notMade(err)
 	}
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
+}
+
+// notMade gives up what New has made so far.
+func (e *Engine) notMade(err error) error {
+	if e.cfg.Failed != nil {
+		e.cfg.Failed(err)
+	}
+	return errors.Join(err, e.Close())
 }
 
 // newOut returns the sending end of a lane to a peer.

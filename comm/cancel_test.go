@@ -1,0 +1,70 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCanceledSetup cancels one rank's context at some moment of a Split, Dup or Alloc:
+// the record says so on all ranks, whatever they were doing.
+func TestCanceledSetup(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, kind := range []string{"Split", "Dup", "Alloc"} {
+		for range 15 {
+			cs, err := Local(3, WithTransport("fabric"), WithTimeout(20*time.Second))
+			require.NoError(t, err)
+			after := time.Duration(rng.IntN(400)) * time.Microsecond
+			errs, later := make([]error, 3), make([]error, 3)
+			var wg sync.WaitGroup
+			for r, c := range cs {
+				wg.Go(func() {
+					ctx := context.Background()
+					if r == 0 {
+						canceled, cancel := context.WithCancel(ctx)
+						defer cancel()
+						time.AfterFunc(after, cancel)
+						ctx = canceled
+					}
+					var child *Communicator
+					switch kind {
+					case "Split":
+						child, errs[r] = c.Split(ctx, 1, r)
+					case "Dup":
+						child, errs[r] = c.Dup(ctx)
+					default:
+						_, errs[r] = Alloc[int32](ctx, c, 1000)
+					}
+					if child != nil {
+						_, err := Alloc[int32](context.Background(), child, 10)
+						errs[r] = errors.Join(errs[r], err)
+					}
+					_, later[r] = Alloc[int32](context.Background(), c, 10)
+				})
+			}
+			wg.Wait()
+			for r, err := range errs {
+				for _, err := range []error{err, later[r]} {
+					if err == nil {
+						continue
+					}
+					var e *AbortError
+					require.ErrorAs(t, err, &e, "%s, rank %d", kind, r)
+					require.Equal(t, ReasonCanceled, e.Reason, "%s, rank %d: %v", kind, r, err)
+					require.NotContains(t, err.Error(), "collective 0")
+				}
+			}
+			for _, c := range cs {
+				wg.Go(func() { c.Close() })
+			}
+			wg.Wait()
+		}
+	}
+}
