@@ -76,6 +76,9 @@ func (ch *chooser) choose(shape plan.Shape, call comm.Call) (string, error) {
 	t, ok := ch.tables[key]
 	if !ok {
 		multicast := ch.multicast
+		if !ch.spec.Restricts(shape.Collective) {
+			multicast = multicast.Among(shape.Ranks)
+		}
 		if !key.pull {
 			multicast = plan.NoMulticast
 		}

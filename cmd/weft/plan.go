@@ -194,6 +194,9 @@ func (f planFlags) understand() (*planRequest, error) {
 	switch {
 	case f.fabric:
 		multicast, r.costs = plan.FabricMulticast, r.costs.OnFabric()
+		if !spec.Restricts(r.shape.Collective) {
+			multicast = multicast.Among(r.shape.Ranks)
+		}
 	case f.multicast:
 		multicast = plan.MappedMulticast
 	}

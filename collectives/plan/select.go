@@ -26,6 +26,15 @@ const (
 	FabricMulticast           // a fabric's, which replicates and reduces on the way
 )
 
+// Among is the multicast memory that is worth something among n ranks, if nothing
+// else is asked for: two of a fabric have nobody to multicast to.
+func (m Multicast) Among(n int) Multicast {
+	if m == FabricMulticast && n < 3 {
+		return NoMulticast
+	}
+	return m
+}
+
 // A Table says which algorithm is the fastest for how many bytes. It has one
 // for every number of bytes. It never changes.
 type Table struct {
