@@ -14,6 +14,9 @@ import (
 func TestExactSymmetric(t *testing.T) {
 	seed := testSeed(t)
 	for n := 2; n <= 4; n++ {
+		if raceEnabled && n > 3 {
+			break
+		}
 		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {
 			runRanks(t, n, func(c *comm.Communicator) error { return exactSymmetric(c, seed) })
 		})
