@@ -66,7 +66,7 @@ func parseSymmetric(b []byte) symmetricPlaces {
 // whether it did. All ranks come to the same answer.
 func (r *runner) symmetric(o *operation, dst []byte) (done bool, err error) {
 	c, me := o.c, r.e.Rank()
-	if !c.HasPlaces() || o.count*r.x.size < symmetricLeast || !symmetricKinds[o.kind] {
+	if !c.HasPlaces() || o.count*r.x.size < symmetricLeast || !symmetricKinds[o.kind] || r.chooser.spec.Restricts(o.kind) {
 		return false, nil
 	}
 	own := symmetricPlaces{dst: c.PlaceOf(dst), src: c.PlaceOf(o.src), inPlace: same(dst, o.src)}
@@ -149,8 +149,9 @@ func (r *runner) symmetricWork(o *operation, dst []byte) error {
 			base = 0
 		}
 		srcs := x.srcs[:0]
-		for i := from; i < to; i += symmetricChunk / x.size * x.size {
-			m := min(symmetricChunk/x.size*x.size, to-i)
+		chunk := max(symmetricChunk/x.size, 1) * x.size
+		for i := from; i < to; i += chunk {
+			m := min(chunk, to-i)
 			srcs = srcs[:0]
 			for p := range r.ranks {
 				b, err := at(p, false, base+i, m)

@@ -72,3 +72,29 @@ func TestSymmetricFreed(t *testing.T) {
 		return nil
 	})
 }
+
+// TestSymmetricHuge has elements that are larger than what is reduced at a time.
+func TestSymmetricHuge(t *testing.T) {
+	type huge [5000]int64
+	runRanks(t, 3, func(c *comm.Communicator) error {
+		b, err := comm.Alloc[int64](context.Background(), c, 4*5000)
+		if err != nil {
+			return err
+		}
+		x := sliceOf[huge](bytesOf(b.Slice()))
+		for i := range x {
+			x[i][4999] = int64(i + c.Rank())
+		}
+		err = AllReduceFunc(context.Background(), c, x, x, func(acc, y []huge) {
+			for i := range acc {
+				acc[i][4999] += y[i][4999]
+			}
+		})
+		for i := range x {
+			if err == nil && x[i][4999] != int64(3*i+3) {
+				err = fmt.Errorf("element %d is %d", i, x[i][4999])
+			}
+		}
+		return err
+	})
+}
