@@ -95,14 +95,7 @@ func printStats(w io.Writer, all [][]progress.PeerStats) {
 		if len(all) > maxPairs {
 			var sum progress.PeerStats
 			for _, s := range peers {
-				sum.Messages += s.Messages
-				sum.Bytes += s.Bytes
-				sum.Reports += s.Reports
-				sum.Retries += s.Retries
-				sum.Reroutes += s.Reroutes
-				sum.Replaced += s.Replaced
-				sum.ByHeader += s.ByHeader
-				sum.Lost += s.Lost
+				sum.Add(s)
 			}
 			line(from, "others", sum)
 			continue

@@ -476,7 +476,7 @@ func (e *Engine) Stats() []PeerStats {
 	all := append([]PeerStats(nil), e.stats...)
 	if e.mail != nil {
 		for i, s := range e.mail.stats {
-			all[i].add(s)
+			all[i].Add(s)
 			all[i].Replaced += uint64(e.mail.out[i].Replaced())
 		}
 	}

@@ -121,7 +121,7 @@ func TestGivenUp(t *testing.T) {
 		var sum PeerStats
 		for _, e := range es {
 			for _, s := range e.Stats() {
-				sum.add(s)
+				sum.Add(s)
 			}
 		}
 		require.NotZero(t, sum.Retries)

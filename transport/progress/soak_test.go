@@ -83,14 +83,14 @@ func TestFaults(t *testing.T) {
 						var sum PeerStats
 						for _, e := range es {
 							for _, s := range e.Stats() {
-								sum.add(s)
+								sum.Add(s)
 							}
 						}
 						if rate == 0.1 { // at less there may be none
 							require.NotZero(t, sum.Reports)
 							require.NotZero(t, sum.Lost)
 						}
-						all.add(sum)
+						all.Add(sum)
 					})
 				}
 			}
@@ -113,7 +113,7 @@ func TestFaultsDefault(t *testing.T) {
 				var sum PeerStats
 				for _, e := range es {
 					for _, s := range e.Stats() {
-						sum.add(s)
+						sum.Add(s)
 					}
 				}
 				require.NotZero(t, sum.Reports)

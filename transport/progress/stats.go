@@ -15,8 +15,8 @@ type PeerStats struct {
 	Lost     time.Duration // spent on messages, postings and pulls after their first report
 }
 
-// add adds the figures of another.
-func (s *PeerStats) add(o PeerStats) {
+// Add adds the figures of another.
+func (s *PeerStats) Add(o PeerStats) {
 	s.Messages += o.Messages
 	s.Bytes += o.Bytes
 	s.Reports += o.Reports
