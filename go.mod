@@ -3,6 +3,7 @@ module github.com/weft-go/weft
 go 1.26.0
 
 require (
+	github.com/ebitengine/purego v0.11.3
 	github.com/emer/empi v1.0.22
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sync v0.25.0

@@ -1,0 +1,27 @@
+//go:build linux && !android && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import "github.com/ebitengine/purego"
+
+func dlopen(library string) (uintptr, error) {
+	return purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+// dlsym returns a function's address, or 0.
+func dlsym(handle uintptr, name string) uintptr {
+	address, err := purego.Dlsym(handle, name)
+	if err != nil {
+		return 0
+	}
+	return address
+}
+
+// callC calls a C function, and returns what it returns. (Functions that purego
+// makes of Go's types do the same by reflection, and take several times longer.)
+//
+//go:uintptrescapes
+func callC(address uintptr, args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(address, args...)
+	return r
+}

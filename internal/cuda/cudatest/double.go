@@ -1,0 +1,129 @@
+//go:build linux && !android && (amd64 || arm64) && !nocuda
+
+package cudatest
+
+import (
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"github.com/stretchr/testify/require"
+)
+
+// Headers are the packages with the cuda.h that the layouts are held against,
+// from newest to oldest. The double is built with the first.
+var Headers = []string{"nvidia-cuda-runtime==13.5.37", "nvidia-cuda-runtime-cu12==12.9.79"}
+
+//go:embed testdata/double.c
+var source []byte
+
+// Build compiles the double and returns the path of the library, which is gone
+// when the test is over. It is no driver but in the tests: $WEFT_CUDA_DRIVER
+// has the package cuda take it, in this process or others.
+//
+// In the environment, WEFT_DOUBLE_DEVICES says how many devices there are (2),
+// WEFT_DOUBLE_APART that they don't reach each other, and WEFT_DOUBLE_QUIET
+// that calls are not to be written down.
+func Build(t testing.TB) string {
+	t.Helper()
+	library, err := BuildIn(t.TempDir())
+	require.NoError(t, err)
+	return library
+}
+
+// BuildIn is Build for those who have no test yet.
+func BuildIn(dir string) (library string, err error) {
+	include, err := IncludeDir(Headers[0])
+	if err != nil {
+		return "", err
+	}
+	c := filepath.Join(dir, "double.c")
+	if err := os.WriteFile(c, source, 0o600); err != nil {
+		return "", err
+	}
+	library = filepath.Join(dir, "libdouble.so")
+	return library, Compile("-O1", "-fPIC", "-shared", "-pthread", "-I", include, "-o", library, c)
+}
+
+// Compile runs the C compiler with its warnings as errors.
+func Compile(args ...string) error {
+	args = append([]string{"-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"}, args...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
+	if err != nil {
+		return &buildError{err, string(out)}
+	}
+	return nil
+}
+
+type buildError struct {
+	err    error
+	output string
+}
+
+func (e *buildError) Error() string { return "gcc: " + e.err.Error() + "\n" + e.output }
+func (e *buildError) Unwrap() error { return e.err }
+
+// IncludeDir returns the folder of the cuda.h in a package, which is downloaded the first time.
+func IncludeDir(pkg string) (string, error) {
+	root, err := os.Getwd()
+	for ; err == nil && root != "/"; root = filepath.Dir(root) {
+		if _, missing := os.Stat(filepath.Join(root, "go.mod")); missing == nil {
+			break
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(filepath.Join(root, "scripts/cuda-wheels"), pkg)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", &buildError{err, stderr.String()}
+	}
+	found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "nvidia/*/include/cuda.h"))
+	if err != nil || len(found) != 1 {
+		return "", &buildError{os.ErrNotExist, "cuda.h in " + pkg}
+	}
+	return filepath.Dir(found[0]), nil
+}
+
+// Double is the double as it is loaded in this process.
+type Double struct {
+	take, fail, nothing uintptr
+}
+
+// Open loads the library that [Build] returned, or attaches to it if it is loaded.
+func Open(t testing.TB, library string) *Double {
+	t.Helper()
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	require.NoError(t, err)
+	d := &Double{}
+	for name, address := range map[string]*uintptr{"weftDoubleTake": &d.take, "weftDoubleFail": &d.fail, "weftDoubleNothing": &d.nothing} {
+		*address, err = purego.Dlsym(handle, name)
+		require.NoError(t, err)
+	}
+	return d
+}
+
+// Calls returns the calls since it was last asked, a line each: the function and
+// its arguments, other than addresses.
+func (d *Double) Calls() []string {
+	buffer := make([]byte, 1<<20)
+	n, _, _ := purego.SyscallN(d.take, uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)))
+	return strings.Split(strings.TrimSuffix(string(buffer[:n]), "\n"), "\n")
+}
+
+// Fail has the next call of a function, by its versioned name, return a code.
+func (d *Double) Fail(function string, code int) {
+	name := append([]byte(function), 0)
+	purego.SyscallN(d.fail, uintptr(unsafe.Pointer(&name[0])), uintptr(code))
+}
+
+// Nothing is the address of a C function without arguments that does nothing.
+func (d *Double) Nothing() uintptr { return d.nothing }
