@@ -7,7 +7,7 @@ import (
 )
 
 // issue checks an operation and starts it. In the fast mode it is over then,
-// unless a fault plan must first see the whole phase.
+// unless its phase may fail: then a fault plan must first see the whole of it.
 func (t *Transport) issue(completion transport.Completion, h transport.Handle, align uint64, cast uint64, transactions int, o *op) error {
 	o.offset = h.Offset
 	e, err := t.target(o, h, align, cast)
@@ -20,19 +20,6 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 	}
 	o.c, o.e = c, e
 	o.parts = *e.parts.Load()
-	if t.cfg.mode == ModeFast && t.cfg.decider == nil {
-		if err := c.start(o, transactions); err != nil {
-			return err
-		}
-		o.cut(1)
-		for u := range o.units() {
-			if !o.perform(u) {
-				c.errors.Add(1)
-				break
-			}
-		}
-		return nil
-	}
 	if t.strict() {
 		if err := t.counterShared(o); err != nil {
 			return err
@@ -41,7 +28,24 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 	if err := c.start(o, transactions); err != nil {
 		return err
 	}
-	c.enlist(o)
+	if t.cfg.decider != nil {
+		if of := c.decisionOn(o.link()); !of.calm || t.cfg.heldBack {
+			c.enlist(o)
+			return nil
+		}
+	}
+	if t.cfg.mode != ModeFast {
+		c.enlist(o)
+		return nil
+	}
+	t.engine.pass()
+	o.cut(1)
+	for u := range o.units() {
+		if !o.perform(u) {
+			c.errors.Add(1)
+			break
+		}
+	}
 	return nil
 }
 

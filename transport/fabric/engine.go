@@ -29,13 +29,19 @@ type engine struct {
 	rng    *rand.Rand
 	active []*op
 	late   lateQueue
-	lateN  atomic.Int64 // of late
-	steps  uint64
+	spare  [][]byte      // to copy sources to
+	lateN  atomic.Int64  // of late
+	due    atomic.Uint64 // the step of the first of them
+	steps  atomic.Uint64
 }
 
 // idleTick is how often the steps of an engine that has nothing to do advance
-// when something is late.
-const idleTick = 2 * time.Millisecond
+// when something is late, and busyTick how often, at most, it looks whether it has
+// when the goroutines that start operations advance them.
+const (
+	idleTick = 2 * time.Millisecond
+	busyTick = 64 * time.Millisecond
+)
 
 func (g *engine) init(t *Transport) {
 	g.t = t
@@ -88,7 +94,8 @@ func (g *engine) nudge() {
 
 func (g *engine) loop() {
 	defer close(g.done)
-	timer := time.NewTimer(idleTick)
+	timer, tick := time.NewTimer(idleTick), idleTick
+	before := uint64(0) // steps
 	for i := 0; ; i++ {
 		if g.once() {
 			// Let others see the states between two units.
@@ -110,11 +117,16 @@ func (g *engine) loop() {
 			<-g.wake
 			continue
 		}
-		timer.Reset(idleTick)
+		timer.Reset(tick)
 		select {
 		case <-g.wake:
 		case <-timer.C:
+			if now := g.steps.Load(); now != before {
+				before, tick = now, min(2*tick, busyTick)
+				continue
+			}
 			g.tick()
+			before, tick = g.steps.Load(), idleTick
 		}
 	}
 }
@@ -247,9 +259,7 @@ func allWell(ops []*op) bool {
 // performAll executes operations at once.
 func (c *Completion) performAll(ops []*op) {
 	for _, o := range ops {
-		if c.t.engine.lateN.Load() != 0 {
-			c.t.engine.tick() // time passes for what is late
-		}
+		c.t.engine.pass()
 		o.cut(1)
 		for u := range o.units() {
 			if !o.perform(u) {
@@ -270,7 +280,7 @@ func (g *engine) readSources(ops []*op) {
 		if o.done {
 			o.owned = true
 		}
-		o.own()
+		o.own(nil)
 	}
 }
 
@@ -327,15 +337,23 @@ func (t *Transport) Step() bool {
 	return false
 }
 
-// A latePiece is a unit that is executed after its phase was reported.
+// A latePiece is a unit that is executed after its phase was reported. It is an
+// operation of its own.
 type latePiece struct {
-	due  uint64 // step
-	o    *op
-	unit int
+	due uint64 // step
+	o   *op
 }
 
 // lateQueue is a heap by due.
 type lateQueue []latePiece
+
+// due is the step of the first.
+func (q lateQueue) due() uint64 {
+	if len(q) == 0 {
+		return ^uint64(0)
+	}
+	return q[0].due
+}
 
 func (q lateQueue) Len() int           { return len(q) }
 func (q lateQueue) Less(i, j int) bool { return q[i].due < q[j].due }
@@ -355,26 +373,22 @@ func (g *engine) postpone(o *op) {
 	if o.fault.Kind != faults.Late {
 		return
 	}
-	var later *op
+	first := g.lateN.Load() == 0
 	for u := range o.units() {
 		delay := o.fault.When(o.first+u, o.total)
 		if delay == faults.Now || delay == faults.Never {
 			continue
 		}
-		if later == nil {
-			copied := *o
-			later = &copied
-			later.order, later.owned = nil, false
-			later.own()
-		}
-		due := g.steps + uint64(delay)
-		if due < g.steps {
+		now := g.steps.Load()
+		due := now + uint64(delay)
+		if due < now {
 			due = ^uint64(0)
 		}
-		heap.Push(&g.late, latePiece{due, later, u})
+		heap.Push(&g.late, latePiece{due, g.keep(o.only(u))})
 		g.lateN.Add(1)
 	}
-	if later != nil {
+	g.due.Store(g.late.due())
+	if first && g.lateN.Load() != 0 {
 		g.mu.Lock()
 		if !g.t.cfg.heldBack {
 			g.run()
@@ -384,26 +398,80 @@ func (g *engine) postpone(o *op) {
 	}
 }
 
+// only returns an operation that is one unit of o.
+func (o *op) only(unit int) *op {
+	p := new(op)
+	*p = *o
+	p.order = nil
+	if !o.fetches() {
+		p.parts = o.parts[unit/o.pieces:][:1]
+	}
+	if o.kind != transport.OpAtom {
+		from := unit % o.pieces * o.pieceBytes
+		p.n = min(o.pieceBytes, o.n-from)
+		p.offset += uint64(from)
+		p.local = o.local[from : from+p.n]
+	}
+	p.cut(1)
+	return p
+}
+
+// maxSpare and maxSpares bound what is kept to copy sources to.
+const (
+	maxSpare  = 64 << 10
+	maxSpares = 64
+)
+
+// keep has an operation read a copy of its source. release gives the copy back.
+func (g *engine) keep(o *op) *op {
+	var b []byte
+	if n := len(g.spare); n > 0 && len(o.source()) <= cap(g.spare[n-1]) {
+		b, g.spare = g.spare[n-1], g.spare[:n-1]
+	}
+	o.owned = false
+	o.own(b)
+	return o
+}
+
+func (g *engine) release(o *op) {
+	if b := o.source(); len(b) > 0 && cap(b) <= maxSpare && len(g.spare) < maxSpares {
+		g.spare = append(g.spare, b)
+	}
+}
+
 // popLate executes the first of what is late.
 func (g *engine) popLate() {
 	p := heap.Pop(&g.late).(latePiece)
 	g.lateN.Add(-1)
-	p.o.perform(p.unit)
+	p.o.perform(0)
+	g.release(p.o)
 }
 
 // advance counts a step and executes what is due. What can't be executed any more
-// is not: its phase was reported long ago.
+// is not: its phase was reported long ago. The step lock is held.
 func (g *engine) advance() {
-	g.steps++
-	for len(g.late) > 0 && g.late[0].due <= g.steps {
+	now := g.steps.Add(1)
+	if len(g.late) == 0 || now < g.late[0].due {
+		return
+	}
+	for len(g.late) > 0 && g.late[0].due <= now {
 		g.popLate()
 	}
+	g.due.Store(g.late.due())
 }
 
 func (g *engine) tick() {
 	g.step.Lock()
 	defer g.step.Unlock()
 	g.advance()
+}
+
+// pass counts a step for what is late, and executes what is due by then.
+func (g *engine) pass() {
+	if g.lateN.Load() == 0 || g.steps.Add(1) < g.due.Load() {
+		return
+	}
+	g.tick()
 }
 
 func (g *engine) lateness() int { return int(g.lateN.Load()) }
@@ -420,4 +488,5 @@ func (t *Transport) Drain() {
 	for len(g.late) > 0 {
 		g.popLate()
 	}
+	g.due.Store(g.late.due())
 }

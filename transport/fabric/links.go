@@ -55,33 +55,67 @@ func (c *config) setPlan(text string) error {
 }
 
 // unseen says whether the race detector must not see bytes move.
-func (t *Transport) unseen() bool { return t.cfg.decider != nil }
+func (t *Transport) unseen() bool { return raceEnabled && t.cfg.decider != nil }
 
-// links number the phases of each link. This rank's links to the first ranks are
-// numbered without a lock.
+// links number the phases of each link. This rank's links to the first ranks and to
+// multicast endpoints are numbered without a lock.
 type links struct {
-	near   [64]atomic.Uint64 // by To
-	mu     sync.Mutex
-	phases map[faults.Link]uint64
+	near      [64]linkState // by To
+	multicast linkState
+	mu        sync.Mutex
+	far       map[faults.Link]*linkState
 }
 
-func (l *links) next(link faults.Link) uint64 {
-	if link.To >= 0 && link.To < len(l.near) {
-		return l.near[link.To].Add(1) - 1
+type linkState struct {
+	next atomic.Uint64 // number of the next phase
+	// seen is what was last foreseen: number of a block of phases, counted from 1 and
+	// modulo 2³², and below it which of them may fail.
+	seen atomic.Uint64
+}
+
+func (l *links) of(link faults.Link) *linkState {
+	switch {
+	case link.To == faults.Multicast:
+		return &l.multicast
+	case link.To >= 0 && link.To < len(l.near):
+		return &l.near[link.To]
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phases == nil {
-		l.phases = map[faults.Link]uint64{}
+	n := l.far[link]
+	if n == nil {
+		if l.far == nil {
+			l.far = map[faults.Link]*linkState{}
+		}
+		n = new(linkState)
+		l.far[link] = n
 	}
-	n := l.phases[link]
-	l.phases[link] = n + 1
 	return n
+}
+
+// number numbers a phase, and says whether it is certain to pass.
+func (l *links) number(link faults.Link, d faults.Decider) (phase uint64, calm bool) {
+	n := l.of(link)
+	phase = n.next.Add(1) - 1
+	f, ok := d.(faults.Foreseer)
+	if !ok {
+		return phase, false
+	}
+	block, i := phase/faults.Block, phase%faults.Block
+	seen := n.seen.Load()
+	if uint32(seen>>faults.Block) != uint32(block+1) {
+		seen = (block+1)<<faults.Block | uint64(f.Suspects(link, block))
+		n.seen.Store(seen)
+	}
+	return phase, seen>>i&1 == 0
 }
 
 // A decision is what happens to a completion's phase on one link.
 type decision struct {
 	link  faults.Link
+	phase uint64
+	calm  bool // it is certain to pass
+	known bool // the fault is
 	fault faults.Fault
 }
 
@@ -119,27 +153,33 @@ func (c *Completion) decide(ops []*op) {
 				set = set.With(p.kind)
 			}
 		}
-		fault, known := c.decidedOn(link)
-		if !known {
-			fault = d.Decide(link, c.t.links.next(link), set)
-			c.decided = append(c.decided, decision{link, fault})
-			if fault.Reported() {
+		of := c.decisionOn(link)
+		if !of.known {
+			of.known = true
+			if !of.calm {
+				of.fault = d.Decide(link, of.phase, set)
+			}
+			if of.fault.Reported() {
 				c.errors.Add(1)
 			}
 		}
 		for _, p := range ops[i:] {
 			if p.link() == link {
-				p.fault, p.total = fault, total
+				p.fault, p.total = of.fault, total
 			}
 		}
 	}
 }
 
-func (c *Completion) decidedOn(link faults.Link) (faults.Fault, bool) {
-	for _, d := range c.decided {
-		if d.link == link {
-			return d.fault, true
+// decisionOn returns what is decided about the completion's phase on a link. The
+// first who asks gives the phase its number. It is valid until the next call.
+func (c *Completion) decisionOn(link faults.Link) *decision {
+	for i := range c.decided {
+		if c.decided[i].link == link {
+			return &c.decided[i]
 		}
 	}
-	return faults.Fault{}, false
+	phase, calm := c.t.links.number(link, c.t.cfg.decider)
+	c.decided = append(c.decided, decision{link: link, phase: phase, calm: calm})
+	return &c.decided[len(c.decided)-1]
 }

@@ -72,15 +72,19 @@ func (o *op) source() []byte {
 	return o.local
 }
 
-// own has the operation read a copy of its source from now on.
-func (o *op) own() {
+// own has the operation read a copy of its source from now on, in b if it is large
+// enough.
+func (o *op) own(b []byte) {
 	if o.owned || o.fetches() {
 		return
 	}
 	o.owned = true
 	src := o.source()
-	b := make([]byte, len(src))
-	move(b, src, true)
+	if cap(b) < len(src) {
+		b = make([]byte, len(src))
+	}
+	b = b[:len(src)]
+	move(b, src, raceEnabled)
 	if o.kind == transport.OpAtom {
 		o.operand = b
 	} else {

@@ -35,26 +35,33 @@ func New(p Plan) (*Injector, error) {
 
 // Decide implements [Decider]. It neither allocates nor blocks.
 func (in *Injector) Decide(link Link, phase uint64, ops OpSet) Fault {
-	for _, d := range in.plan.Dead {
-		if phase >= d.From && d.Link.matches(link) {
-			return Fault{Dead, splitMix(phaseKey(in.linkKey(link), phase), 2)}
-		}
-	}
-	if !in.eligible(link, phase, ops) {
-		return Fault{}
-	}
 	key := in.linkKey(link)
-	if !in.hit(key, phase) {
+	if in.dead(link, phase) {
+		return Fault{Dead, splitMix(phaseKey(key, phase), 2)}
+	}
+	if ops&in.plan.Ops == 0 || !in.within(phase) || !in.matches(link) || !in.hit(key, phase) {
 		return Fault{}
 	}
 	p := phaseKey(key, phase)
 	return Fault{in.kind(splitMix(p, 1)), splitMix(p, 2)}
 }
 
-func (in *Injector) eligible(link Link, phase uint64, ops OpSet) bool {
-	if in.plan.Rate == 0 || ops&in.plan.Ops == 0 || phase < in.plan.From || in.plan.To != 0 && phase >= in.plan.To {
-		return false
+func (in *Injector) dead(link Link, phase uint64) bool {
+	for _, d := range in.plan.Dead {
+		if phase >= d.From && d.Link.matches(link) {
+			return true
+		}
 	}
+	return false
+}
+
+// within says whether faults are drawn for a phase of that number.
+func (in *Injector) within(phase uint64) bool {
+	return in.plan.Rate != 0 && phase >= in.plan.From && (in.plan.To == 0 || phase < in.plan.To)
+}
+
+// matches says whether faults are drawn for a link.
+func (in *Injector) matches(link Link) bool {
 	for _, l := range in.plan.Links {
 		if l.matches(link) {
 			return true
