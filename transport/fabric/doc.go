@@ -16,7 +16,7 @@
 // between. [ModeStrict] adds the sanitizer. In [ModeFast] bytes move when the
 // operation starts, at the rate of a copy, without an allocation; what a call can
 // check about its own arguments it checks, and phases are accounted for as in the
-// other modes. Under a fault plan, operations of the fast mode move when they are
+// other modes. Under a fault plan, those of phases that it may hit move when they are
 // submitted.
 //
 // # Life of an endpoint

@@ -70,8 +70,10 @@ func (g *engine) submit(ops []*op) {
 		return
 	}
 	if inline {
-		for g.once() {
+		g.step.Lock()
+		for g.unit() {
 		}
+		g.step.Unlock()
 		return
 	}
 	g.nudge()
@@ -136,6 +138,11 @@ func (g *engine) loop() {
 func (g *engine) once() bool {
 	g.step.Lock()
 	defer g.step.Unlock()
+	return g.unit()
+}
+
+// unit is once with the step lock held.
+func (g *engine) unit() bool {
 	g.mu.Lock()
 	for _, o := range g.queue {
 		o.shuffle(g.rng)

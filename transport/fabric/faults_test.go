@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/weft-go/weft/kernels"
@@ -342,10 +343,12 @@ func TestReproducible(t *testing.T) {
 		}
 		log, mem, clean := run(plan)
 		require.NotEmpty(t, log)
-		log2, mem2, clean2 := run(plan)
-		require.Equal(t, log, log2)
-		require.True(t, bytes.Equal(mem, mem2))
-		require.Equal(t, clean, clean2)
+		for _, again := range []faults.Decider{plan, blind{plan}} {
+			log2, mem2, clean2 := run(again)
+			require.Equal(t, log, log2)
+			require.True(t, bytes.Equal(mem, mem2))
+			require.Equal(t, clean, clean2)
+		}
 		recs, err := faults.ReadLog(bytes.NewReader([]byte(log)))
 		require.NoError(t, err)
 		replay, err := faults.NewReplay(recs)
@@ -355,6 +358,44 @@ func TestReproducible(t *testing.T) {
 		require.True(t, bytes.Equal(mem, mem3))
 		require.Equal(t, clean, clean3)
 	})
+}
+
+// blind is a decider that does not know beforehand.
+type blind struct{ faults.Decider }
+
+// TestNumbersAtOnce: goroutines that start phases at the same time meet the faults
+// that the phases of these numbers have, no more and no fewer.
+func TestNumbersAtOnce(t *testing.T) {
+	const goroutines, phases = 4, 500
+	plan := injector(t, "seed=5,rate=0.2,kinds=drop+ack")
+	var want int
+	for i := range uint64(goroutines * phases) {
+		if plan.Decide(faults.Link{From: 1, To: 0}, i, faults.Ops(transport.OpPut)).Reported() {
+			want++
+		}
+	}
+	p := openPair(t, fabric.NewLocal, fabric.WithMode(fabric.ModeFast), fabric.WithDecider(plan))
+	var reported [goroutines]int
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		c, err := p.ts[1].NewCompletion(1)
+		require.NoError(t, err)
+		wg.Go(func() {
+			for range phases {
+				assert.NoError(t, p.ts[1].Put(c, p.at(1024+64*uint64(g)), filled(64, byte(g))))
+				assert.NoError(t, c.Submit())
+				assert.NoError(t, c.Arrive())
+				assert.True(t, c.Test())
+				r, err := c.Report()
+				assert.NoError(t, err)
+				if !r.Clean() {
+					reported[g]++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, want, reported[0]+reported[1]+reported[2]+reported[3])
 }
 
 // TestEnvironment: any program's fabrics run under the plan of the environment,

@@ -93,12 +93,11 @@ func (l *links) of(link faults.Link) *linkState {
 	return n
 }
 
-// number numbers a phase, and says whether it is certain to pass.
-func (l *links) number(link faults.Link, d faults.Decider) (phase uint64, calm bool) {
+// number numbers a phase, and says whether f, if not nil, is certain that it passes.
+func (l *links) number(link faults.Link, f faults.Foreseer) (phase uint64, calm bool) {
 	n := l.of(link)
 	phase = n.next.Add(1) - 1
-	f, ok := d.(faults.Foreseer)
-	if !ok {
+	if f == nil {
 		return phase, false
 	}
 	block, i := phase/faults.Block, phase%faults.Block
@@ -179,7 +178,7 @@ func (c *Completion) decisionOn(link faults.Link) *decision {
 			return &c.decided[i]
 		}
 	}
-	phase, calm := c.t.links.number(link, c.t.cfg.decider)
+	phase, calm := c.t.links.number(link, c.t.foreseer)
 	c.decided = append(c.decided, decision{link: link, phase: phase, calm: calm})
 	return &c.decided[len(c.decided)-1]
 }

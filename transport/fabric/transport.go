@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/fabric/faults"
 )
 
 // Transport is one rank's software fabric. It implements [transport.Transport],
@@ -17,6 +18,8 @@ type Transport struct {
 	diag   diagnostics
 	engine engine
 	links  links
+	// foreseer is the decider, if it is one.
+	foreseer faults.Foreseer
 
 	// table maps ids to endpoints. Operations read it without a lock; changes
 	// replace it under mu.
@@ -57,6 +60,7 @@ func newTransport(shared bool, opts []Option) (*Transport, error) {
 	}
 	t := &Transport{cfg: cfg, shared: shared, lowestFree: 1, memories: map[*memory]struct{}{}, open: map[*Completion]struct{}{}, pending: map[*op]struct{}{}}
 	t.diag.each = cfg.diagnose
+	t.foreseer, _ = cfg.decider.(faults.Foreseer)
 	t.table.Store(&[]*endpoint{})
 	t.engine.init(t)
 	return t, nil

@@ -46,8 +46,9 @@ const stageBytes = 512
 type Retry struct {
 	// MaxAttempts bounds how often one phase is tried; default 40.
 	MaxAttempts int
-	// Backoff is about how long to wait before the second attempt, and twice as
-	// long before each further one, at most MaxBackoff; defaults 1 µs and 1 ms.
+	// Backoff is about how long to wait before the third attempt, and twice as
+	// long before each further one, at most MaxBackoff; defaults 1 µs and 1 ms. The
+	// second attempt is made at once: most failures concern one phase.
 	Backoff, MaxBackoff time.Duration
 	// PhaseTimeout is how long to wait for a phase to end before it counts as
 	// reported; default 1 s.
@@ -486,13 +487,17 @@ func (p *port) collect() {
 }
 
 // pause waits before the attempt after the given number of them, longer after
-// each, and differently long on each rank; after none it only gives the processor
-// away. It ends with the call's deadline and context, and with Stop.
+// each, and differently long on each rank; not at all after the first; after none it
+// only gives the processor away. It ends with the call's deadline and context, and with
+// Stop.
 func (p *port) pause(attempts, peer int) error {
-	now := p.wait.startClock()
 	if err := p.wait.stop.Err(); err != nil {
 		return err
 	}
+	if attempts == 1 {
+		return nil
+	}
+	now := p.wait.startClock()
 	if err := p.wait.expired(now); err != nil {
 		return &WaitError{Peer: peer, Err: err}
 	}
@@ -501,7 +506,7 @@ func (p *port) pause(attempts, peer int) error {
 		return nil
 	}
 	d := p.retry.Backoff
-	for i := 1; i < attempts && d < p.retry.MaxBackoff; i++ {
+	for i := 2; i < attempts && d < p.retry.MaxBackoff; i++ {
 		d *= 2
 	}
 	d = min(d, p.retry.MaxBackoff)

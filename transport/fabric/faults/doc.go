@@ -85,7 +85,8 @@
 // Whether and how phase k of link a>b is hit is a function of the plan, a, b, k
 // and the set of the phase's operations. It depends on nothing else: not on time,
 // nor on other links, nor on the order of the questions. So a run whose phases
-// are the same meets the same faults.
+// are the same meets the same faults, and a [Foreseer] knows most of the phases that
+// pass before they begin.
 //
 // All arithmetic is on 64-bit words, modulo 2⁶⁴. S(x, i) is output i, counted
 // from 0, of the generator SplitMix64 (Steele, Lea, Flood: Fast Splittable
