@@ -121,10 +121,15 @@ func (l *link) writeLoop() {
 		batch := l.queue
 		l.queue = nil
 		l.mu.Unlock()
-		var err error
+		failed := false
 		for i := range batch {
-			if err == nil && len(batch[i].data) > 0 { // else a mark, see Flush
-				err = l.conn.writeEncoded(batch[i].data, batch[i].files)
+			if !failed && len(batch[i].data) > 0 { // else a mark, see Flush
+				if err := l.conn.writeEncoded(batch[i].data, batch[i].files); err != nil {
+					// Before anybody is told that there is no more to wait for: Close,
+					// which finds that sending has failed, then lets the reader end.
+					l.writeFailed(err)
+					failed = true
+				}
 			}
 			cost := batch[i].cost()
 			batch[i].drop()
@@ -132,9 +137,6 @@ func (l *link) writeLoop() {
 			l.mu.Lock()
 			l.bytes -= cost
 			l.mu.Unlock()
-		}
-		if err != nil {
-			l.writeFailed(err)
 		}
 	}
 }
