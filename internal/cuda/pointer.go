@@ -5,12 +5,11 @@ import "unsafe"
 // PointerInfo is what the driver knows about an address.
 type PointerInfo struct {
 	Kind     MemoryKind
-	Device   int        // ordinal, -1 where there is none
-	Base     Ptr        // where its allocation begins,
-	Bytes    int        // and how long it is
-	BufferID uint64     // another for each allocation of the process, never used again
-	IPC      bool       // whether [Context.IPCHandle] takes it
-	Shares   HandleType // the handles by which mapped memory can be shared
+	Device   int    // ordinal, -1 where there is none
+	Base     Ptr    // where its allocation begins,
+	Bytes    int    // and how long it is
+	BufferID uint64 // another for each allocation of the process, never used again
+	IPC      bool   // whether [Context.IPCHandle] takes it
 	Managed  bool
 }
 
@@ -25,20 +24,19 @@ const (
 )
 
 const (
-	pointerMemoryType     = 2
-	pointerBufferID       = 7
-	pointerManaged        = 8
-	pointerDeviceOrdinal  = 9
-	pointerIPC            = 10
-	pointerRangeStart     = 11
-	pointerRangeSize      = 12
-	pointerAllowedHandles = 14
+	pointerMemoryType    = 2
+	pointerBufferID      = 7
+	pointerManaged       = 8
+	pointerDeviceOrdinal = 9
+	pointerIPC           = 10
+	pointerRangeStart    = 11
+	pointerRangeSize     = 12
 )
 
 // pointerQuery is a call of cuPointerGetAttributes.
 type pointerQuery struct {
-	attributes [8]uint32
-	data       [8]unsafe.Pointer
+	attributes [7]uint32
+	data       [7]unsafe.Pointer
 
 	kind    uint32
 	id      uint64
@@ -47,7 +45,6 @@ type pointerQuery struct {
 	ipc     uint8
 	start   Ptr
 	size    uintptr
-	handles uint64
 }
 
 // Pointer asks what an address is. One that the driver does not know has [MemoryUnknown] and is no error.
@@ -64,7 +61,6 @@ func (d *Driver) Pointer(p Ptr) (PointerInfo, error) {
 		{pointerIPC, unsafe.Pointer(&q.ipc)},
 		{pointerRangeStart, unsafe.Pointer(&q.start)},
 		{pointerRangeSize, unsafe.Pointer(&q.size)},
-		{pointerAllowedHandles, unsafe.Pointer(&q.handles)},
 	} {
 		q.attributes[i], q.data[i] = a.attribute, a.data
 	}
@@ -76,7 +72,6 @@ func (d *Driver) Pointer(p Ptr) (PointerInfo, error) {
 		Bytes:    int(q.size),
 		BufferID: q.id,
 		IPC:      q.ipc != 0,
-		Shares:   HandleType(q.handles),
 		Managed:  q.managed != 0,
 	}, err
 }

@@ -37,14 +37,14 @@ type memLocation struct {
 
 // memProp is a CUmemAllocationProp.
 type memProp struct {
-	kind             int32
-	handleTypes      HandleType
-	location         memLocation
-	win32Meta        uintptr
-	compression      uint8
-	gpuDirectRDMA    uint8
-	usage            uint16
-	reservedAndZeros [4]uint8
+	kind          int32
+	handleTypes   HandleType
+	location      memLocation
+	win32Meta     uintptr
+	compression   uint8
+	gpuDirectRDMA uint8
+	usage         uint16
+	reserved      [4]uint8
 }
 
 // memAccess is a CUmemAccessDesc.

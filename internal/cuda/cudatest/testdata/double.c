@@ -686,9 +686,6 @@ CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, voi
 		case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(bool *)data[i] = r->kind == ALLOCATED; break;
 		case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)data[i] = r->base; break;
 		case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)data[i] = r->size; break;
-		case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-			*(unsigned long long *)data[i] = r->memory ? r->memory->types : 0;
-			break;
 		default: return CUDA_ERROR_INVALID_VALUE;
 		}
 	}
