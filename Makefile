@@ -22,7 +22,7 @@ SOAK_RESULTS ?=
 # that hold each of them against plain Go are in all runs.)
 TIERS     ?= go avx2
 
-.PHONY: help setup build demo test bench model soak asm lint clean
+.PHONY: help setup build demo test bench model soak asm kernels lint clean
 
 help:
 	@echo 'make demo    train a network on 4 ranks, started by mpirun'
@@ -31,6 +31,7 @@ help:
 	@echo 'make model   check the rules of exactly once by all interleavings, further than the tests do'
 	@echo 'make soak    a million collectives on a fabric that fails, SOAK_RESULTS=FILE for its counts'
 	@echo 'make asm     generate the vector kernels'
+	@echo 'make kernels compile the CUDA kernels'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
 	@echo 'make build   build the programs into bin/'
 	@echo 'make setup   install what building needs (the others do it too)'
@@ -76,6 +77,9 @@ soak: setup
 asm: setup
 	cd kernels/gen && $(GO) run . -dir ..
 
+kernels: setup
+	scripts/cuda-kernels
+
 lint: setup
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || \
 		{ echo "not formatted:"; echo "$$unformatted"; exit 1; }
@@ -86,6 +90,7 @@ lint: setup
 	$(GO) run $(STATICCHECK) -tags mpi ./...
 	$(GO) run ./internal/tools/importcheck "" mpi
 	scripts/asm-check
+	scripts/cuda-kernels -check
 
 clean:
 	rm -rf bin

@@ -1,0 +1,54 @@
+package cuda
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"fmt"
+	"io"
+	"sync"
+)
+
+var (
+	//go:embed sm_80.cubin.gz
+	sm80 []byte
+	//go:embed sm_90.cubin.gz
+	sm90 []byte
+	//go:embed compute_80.ptx.gz
+	compute80 []byte
+)
+
+var images = struct {
+	mu       sync.Mutex
+	unpacked map[*byte][]byte
+}{unpacked: map[*byte][]byte{}}
+
+// Image is the compiled form of all kernels for devices of a compute capability: machine
+// code, or what the driver compiles. It is unpacked on first use; the caller must not
+// change it. Devices before 8.0 have none.
+func Image(major, minor int) ([]byte, error) {
+	packed := compute80
+	switch {
+	case major < 8:
+		return nil, fmt.Errorf("no kernels for devices of compute capability %d.%d: it takes 8.0", major, minor)
+	case major == 8:
+		packed = sm80
+	case major == 9:
+		packed = sm90
+	}
+	images.mu.Lock()
+	defer images.mu.Unlock()
+	image, ok := images.unpacked[&packed[0]]
+	if ok {
+		return image, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		image, err = io.ReadAll(z)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kernels: %w", err)
+	}
+	images.unpacked[&packed[0]] = image
+	return image, nil
+}

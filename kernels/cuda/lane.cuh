@@ -1,0 +1,127 @@
+// What the kernels of collectives have in common. Block b of every rank works with
+// block b of the others and with no other block of its own rank: they are a lane, with
+// numbers of calls and steps of their own, which live in the segments, so that a kernel
+// can be launched again as it is (by a graph).
+#pragma once
+#include "op.cuh"
+
+// Where things are in a segment.
+__device__ __forceinline__ u64 laneBytes(u32 ranks) {
+	return sizeof(Lane) + 2ull * ranks * threads * sizeof(Packet) + 2ull * stageBytes;
+}
+__device__ __forceinline__ Lane *laneOf(const Args &a, u32 rank, u32 lane) {
+	return reinterpret_cast<Lane *>(a.segment[rank] + sizeof(Segment) + lane * laneBytes(a.ranks));
+}
+__device__ __forceinline__ Packet *smallOf(const Args &a, Lane *l, u64 epoch, u32 from) {
+	return reinterpret_cast<Packet *>(l + 1) + ((epoch & 1) * a.ranks + from) * threads;
+}
+__device__ __forceinline__ u64 stageOf(const Args &a, u32 rank, u32 lane, u32 which) {
+	return reinterpret_cast<u64>(laneOf(a, rank, lane) + 1) + 2ull * a.ranks * threads * sizeof(Packet) + which * stageBytes;
+}
+__device__ __forceinline__ Mail *mailOf(const Args &a, u32 rank, u32 peer, u32 lane) {
+	return reinterpret_cast<Mail *>(a.segment[rank] + sizeof(Segment) + a.lanes * laneBytes(a.ranks) +
+	                                (peer * mailLanes + lane) * (sizeof(Mail) + mailSlots * mailSlotBytes));
+}
+
+// What the ranks of a lane tell each other as a call begins.
+enum Hello : u32 { helloBuffers, helloDst, helloSrc, helloFlags, helloLongest, helloBytes, helloAt, helloUsed };
+
+// Block is what the threads of a block share.
+struct Block {
+	u64 calls, steps;
+	u32 failed;
+	u64 hello[maxRanks][helloWords];
+	u64 src[maxRanks], dst[maxRanks];
+};
+
+// afterLast waits for the kernel before in the stream, where this one was launched early:
+// only then is there what that left in memory.
+__device__ __forceinline__ void afterLast() {
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// openKernel begins a kernel. False: the communicator has failed.
+__device__ __forceinline__ bool openKernel(const Args &a, Block &b) {
+	afterLast();
+	if (threadIdx.x == 0) b.failed = peek(&own(a)->failed) != 0;
+	__syncthreads();
+	return b.failed == 0;
+}
+
+// openLane is openKernel, and fetches the numbers of the lane.
+__device__ __forceinline__ bool openLane(const Args &a, Block &b, Watch &w) {
+	afterLast();
+	Lane *l = laneOf(a, a.rank, w.lane);
+	if (threadIdx.x == 0) b.calls = l->calls, b.steps = l->steps, b.failed = peek(&own(a)->failed) != 0;
+	__syncthreads();
+	w.epoch = b.calls, w.step = b.steps;
+	return b.failed == 0;
+}
+
+__device__ __forceinline__ void closeLane(const Args &a, Watch &w) {
+	Lane *l = laneOf(a, a.rank, w.lane);
+	if (threadIdx.x == 0) l->calls = w.epoch + 1, l->steps = w.step;
+}
+
+// step ends a step: all that this block and the same block of the other ranks did
+// before is done and visible. False: it failed.
+__device__ __forceinline__ bool step(const Args &a, Watch &w) {
+	__syncthreads();
+	u32 p = threadIdx.x;
+	bool ok = true;
+	w.step++;
+	if (p < a.ranks && p != a.rank) {
+		signal(&laneOf(a, p, w.lane)->arrived[a.rank].step, w.step);
+		ok = wait(w, awaitStep, p, &laneOf(a, a.rank, w.lane)->arrived[p].step, w.step);
+	}
+	return __syncthreads_and(ok);
+}
+
+// hello exchanges the first words of b.hello[me] with all ranks; those from
+// helloBytes on are what each peer is told for itself, in b.hello[peer], and are then
+// what it told. It is a step, too, and the place where calls that differ are found.
+__device__ __forceinline__ bool hello(const Args &a, Block &b, Watch &w, u32 words) {
+	__syncthreads();
+	u32 p = threadIdx.x / helloWords, i = threadIdx.x % helloWords;
+	bool ok = true;
+	if (p < a.ranks && p != a.rank && i < words) {
+		u32 tag = tagOf(a.hash, w.epoch);
+		u64 v = b.hello[i < helloBytes ? a.rank : p][i];
+		fence();
+		putPacket(&laneOf(a, p, w.lane)->hello[w.epoch & 1][a.rank][i], Words<2>{(u32)v, (u32)(v >> 32)}, tag);
+		Words<2> d = {0, 0};
+		ok = takePacket(w, awaitHello, p, &laneOf(a, a.rank, w.lane)->hello[w.epoch & 1][p][i], tag, d);
+		fence();
+		b.hello[p][i] = (u64)d.w[1] << 32 | d.w[0];
+	}
+	return __syncthreads_and(ok);
+}
+
+__device__ __forceinline__ void sayWhere(const Args &a, Block &b) {
+	if (threadIdx.x == 0) {
+		u64 *h = b.hello[a.rank];
+		h[helloBuffers] = (u64)a.dstBuffer << 32 | a.srcBuffer;
+		h[helloDst] = a.dstOffset, h[helloSrc] = a.srcOffset, h[helloFlags] = a.flags;
+	}
+}
+
+// dstOf and srcOf are the addresses here of a rank's buffers in this call.
+__device__ __forceinline__ u64 dstOf(const Args &a, const Block &b, u32 p) {
+	return p == a.rank ? a.dst : own(a)->buffers[p][(b.hello[p][helloBuffers] >> 32) - 1] + b.hello[p][helloDst];
+}
+__device__ __forceinline__ u64 srcOf(const Args &a, const Block &b, u32 p) {
+	return p == a.rank ? a.src : own(a)->buffers[p][(u32)b.hello[p][helloBuffers] - 1] + b.hello[p][helloSrc];
+}
+
+// Range is a part of a block, in elements.
+struct Range { u64 from, to; };
+
+// part is number i of n parts of a range, which begin at multiples of unit from its
+// beginning.
+__device__ __forceinline__ Range part(Range r, u32 i, u32 n, u64 unit) {
+	u64 units = (r.to - r.from + unit - 1) / unit;
+	u64 from = r.from + units * i / n * unit, to = r.from + units * (i + 1) / n * unit;
+	return Range{from < r.to ? from : r.to, to < r.to ? to : r.to};
+}

@@ -1,0 +1,73 @@
+package cuda
+
+import (
+	"bytes"
+	"encoding/binary"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/kernels"
+)
+
+// The offsets that the compiler has found are those of the types in Go.
+func TestLayout(t *testing.T) {
+	ptx, err := Image(10, 0)
+	require.NoError(t, err)
+	m := regexp.MustCompile(`weft_layout\[\d+\] = \{([^}]*)\}`).FindSubmatch(ptx)
+	require.NotNil(t, m, "weft_layout in the PTX")
+	var compiled []byte
+	for _, s := range strings.Split(string(m[1]), ",") {
+		v, err := strconv.ParseUint(strings.TrimSpace(s), 10, 8)
+		require.NoError(t, err)
+		compiled = append(compiled, byte(v))
+	}
+	var want []byte
+	for _, v := range layout() {
+		want = binary.LittleEndian.AppendUint32(want, v)
+	}
+	require.Equal(t, compiled, want)
+}
+
+// Every kernel that Go names is in every image.
+func TestImages(t *testing.T) {
+	names := []string{SmallMove, LargeMove, Mail}
+	for _, typ := range Types {
+		names = append(names, SmallReduce+typ.String(), LargeReduce+typ.String())
+	}
+	for _, capability := range [][2]int{{8, 0}, {8, 6}, {9, 0}, {10, 0}, {12, 1}} {
+		image, err := Image(capability[0], capability[1])
+		require.NoError(t, err)
+		for _, name := range names {
+			require.True(t, bytes.Contains(image, []byte(name)), "%s for %v", name, capability)
+		}
+		if capability[0] >= 10 {
+			require.Contains(t, string(image[:1000]), ".target sm_80")
+			continue
+		}
+		require.Equal(t, "\x7fELF", string(image[:4]))
+		require.Equal(t, uint16(190), binary.LittleEndian.Uint16(image[18:]), "machine code of CUDA")
+		require.Equal(t, uint8(capability[0]*10), image[48], "architecture in the ELF flags")
+	}
+	_, err := Image(7, 5)
+	require.Error(t, err)
+}
+
+func TestSupports(t *testing.T) {
+	require.True(t, Supports(kernels.TypeFloat8E5M2, kernels.Avg))
+	require.False(t, Supports(kernels.TypeComplex64, kernels.Sum))
+	require.False(t, Supports(kernels.TypeInt32, kernels.BitAnd))
+}
+
+// A communicator takes less than 64 MiB of a device.
+func TestSegmentBytes(t *testing.T) {
+	for ranks := 1; ranks <= MaxRanks; ranks++ {
+		require.Less(t, SegmentBytes(ranks, MaxLanes), 64<<20, "%d ranks", ranks)
+	}
+	require.Equal(t, 16, Lanes(132, 8))
+	require.Equal(t, MaxLanes, Lanes(132, 1))
+	require.Equal(t, 1, Lanes(4, 16))
+}
