@@ -163,6 +163,18 @@ const (
 	Mail        = "weft_mail"       // Send, Recv or both (Args, Blocks)
 )
 
+// Names are those of all kernels.
+func Names() []string {
+	names := []string{SmallMove, LargeMove, Mail}
+	for _, t := range Types {
+		names = append(names, SmallReduce+t.String(), LargeReduce+t.String())
+	}
+	return names
+}
+
+// HasBlocks says whether a kernel takes [Blocks] behind [Args].
+func HasBlocks(name string) bool { return name == LargeMove || name == Mail }
+
 // layout is what the compiled form has in weft_layout, see weft.cu.
 func layout() []uint32 {
 	var a Args

@@ -36,14 +36,10 @@ func TestLayout(t *testing.T) {
 
 // Every kernel that Go names is in every image.
 func TestImages(t *testing.T) {
-	names := []string{SmallMove, LargeMove, Mail}
-	for _, typ := range Types {
-		names = append(names, SmallReduce+typ.String(), LargeReduce+typ.String())
-	}
 	for _, capability := range [][2]int{{8, 0}, {8, 6}, {9, 0}, {10, 0}, {12, 1}} {
 		image, err := Image(capability[0], capability[1])
 		require.NoError(t, err)
-		for _, name := range names {
+		for _, name := range Names() {
 			require.True(t, bytes.Contains(image, []byte(name)), "%s for %v", name, capability)
 		}
 		if capability[0] >= 10 {

@@ -33,15 +33,15 @@ type Group struct {
 	context *cuda.Context
 	ranks   int
 	lanes   int
-	module  *cuda.Module
+	code    *code
 	page    *layout.Page
 	pinned  *cuda.HostMemory // where page is
 
-	mu      sync.Mutex
-	args    layout.Args
-	blocks  layout.Blocks
-	kernels map[string]*cuda.Launch
-	remote  bool // launches go to the remote domain of memory synchronisation
+	mu       sync.Mutex
+	args     layout.Args
+	blocks   layout.Blocks
+	launches map[string]*cuda.Launch // by the name of the kernel
+	remote   bool                    // launches go to the remote domain of memory synchronisation
 	// Calls run one after another, on whatever streams they are: done is recorded behind the
 	// last that is no part of a graph, on the stream last.
 	done   cuda.Event
@@ -79,20 +79,12 @@ func New(c Config) (*Group, error) {
 	if len(c.Segments) == 0 || len(c.Segments) > layout.MaxRanks {
 		return nil, fmt.Errorf("%w: %d ranks on devices, at most %d are possible", comm.ErrArgument, len(c.Segments), layout.MaxRanks)
 	}
-	device := c.Context.Device()
-	major, minor, err := device.ComputeCapability()
-	if err != nil {
-		return nil, err
-	}
-	image, err := layout.Image(major, minor)
-	if err != nil {
-		return nil, err
-	}
-	g := &Group{context: c.Context, ranks: len(c.Segments), lanes: c.Lanes, kernels: map[string]*cuda.Launch{}}
-	if domains, err := device.Attribute(cuda.MemSyncDomains); err == nil {
+	g := &Group{context: c.Context, ranks: len(c.Segments), lanes: c.Lanes, launches: map[string]*cuda.Launch{}}
+	if domains, err := c.Context.Device().Attribute(cuda.MemSyncDomains); err == nil {
 		g.remote = domains > 1
 	}
-	if g.module, err = c.Context.LoadModule(image); err != nil {
+	var err error
+	if g.code, err = loadCode(c.Context); err != nil {
 		return nil, err
 	}
 	if g.pinned, err = c.Context.AllocHost(int(unsafe.Sizeof(layout.Page{}))); err != nil {
@@ -163,10 +155,7 @@ func (g *Group) launch(s cuda.Stream, c *Call) error {
 		a.Flags = layout.InPlace
 	}
 	name, blocks := g.choose(c)
-	k, err := g.kernel(name)
-	if err != nil {
-		return err
-	}
+	k := g.kernel(name)
 	k.SetGrid(blocks, 1, 1)
 	return k.Enqueue(s)
 }
@@ -235,25 +224,16 @@ func sides(peer int) int {
 }
 
 // kernel returns the launch of a kernel, made on first use.
-func (g *Group) kernel(name string) (*cuda.Launch, error) {
-	if k, ok := g.kernels[name]; ok {
-		return k, nil
+func (g *Group) kernel(name string) *cuda.Launch {
+	if k, ok := g.launches[name]; ok {
+		return k
 	}
-	f, err := g.module.Function(name)
-	if err != nil {
-		return nil, err
-	}
-	params := []unsafe.Pointer{unsafe.Pointer(&g.args)}
-	if name == layout.LargeMove || name == layout.Mail {
-		params = append(params, unsafe.Pointer(&g.blocks))
-	}
-	k := f.NewLaunch(params...)
-	k.SetBlock(layout.Threads, 1, 1)
+	k := newLaunch(g.code.functions[name], name, &g.args, &g.blocks)
 	if g.remote {
 		k.SetDomain(cuda.DomainRemote)
 	}
-	g.kernels[name] = k
-	return k, nil
+	g.launches[name] = k
+	return k
 }
 
 // Failure returns what a kernel that failed has said, or nil.
@@ -295,8 +275,8 @@ func (g *Group) closeWith(err error) error {
 	if g.done != (cuda.Event{}) {
 		keep(g.done.Destroy())
 	}
-	if g.module != nil {
-		keep(g.module.Unload())
+	if g.code != nil {
+		keep(g.code.release())
 	}
 	if g.page != nil {
 		g.page = nil

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -163,6 +164,9 @@ func randomBytes(rng *rand.Rand, t kernels.Type, count int) []byte {
 // sameBits compares results. Which NaN a Sum, Prod or Avg gives is not specified, but for the
 // 8-bit types.
 func sameBits(want, got []byte, t kernels.Type, op kernels.Op) (at int, same bool) {
+	if bytes.Equal(want, got) {
+		return 0, true
+	}
 	size := t.Size()
 	for i := 0; i < len(want); i += size {
 		w, g := want[i:i+size], got[i:i+size]
