@@ -19,6 +19,7 @@ type runner struct {
 	scratch []byte
 	landing []byte // where results are staged
 	packed  []byte // where the calls of a group are packed
+	bounce  []byte // results on their way around the cache
 	flow    stream
 
 	ranks, messageBytes int
@@ -28,6 +29,7 @@ type runner struct {
 	// a block up to which those of few bytes go so, −1: none.
 	shorts     bool
 	shortBytes [plan.Barrier + 1]int
+	stages     bool              // there are stages
 	told       []byte            // room for what is told of symmetric memory
 	places     []symmetricPlaces // by rank
 
@@ -63,6 +65,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
 	r.shorts = e.HasShorts() && e.Ranks() > 1 && e.Ranks() <= shortRanks
+	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1
 	}
@@ -110,6 +113,9 @@ func (r *runner) run(ctx context.Context, o *operation) error {
 		if r.shorts {
 			if done, err = r.short(o, dst); !done && err == nil {
 				done, err = r.symmetric(o, dst)
+			}
+			if !done && err == nil {
+				done, err = r.staged(o, dst)
 			}
 		}
 		if !done {

@@ -61,6 +61,7 @@ type Engine struct {
 	group group // multicast memory
 
 	shorts *shorts // nil where there are none
+	stages *stages // likewise
 
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
@@ -128,6 +129,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		}
 	}
 	if err := e.openShorts(); err != nil {
+		return nil, e.notMade(err)
+	}
+	if err := e.openStages(); err != nil {
 		return nil, e.notMade(err)
 	}
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)

@@ -20,6 +20,10 @@ type Layout struct {
 	Cells     int // K, cells of a lane
 	SlotBytes int // bytes of a cell's slot, tag included; a multiple of CounterAlign
 
+	// StageSlots and StageBytes are the slots of a rank's stage and their payload, a multiple
+	// of CounterAlign; 0 if there is none. See stages.
+	StageSlots, StageBytes int
+
 	MailCells     int // of a mail lane; 0 if there are none
 	MailSlotBytes int // as SlotBytes, tag and header included
 
@@ -63,6 +67,9 @@ const (
 
 // on completes a layout for a transport.
 func (l Layout) on(limits transport.Limits) Layout {
+	if limits.LateWrites {
+		l.StageSlots, l.StageBytes = 0, 0 // they are for mapped memory
+	}
 	switch {
 	case !limits.LateWrites:
 		l.Spares, l.SpareSlots, l.Renewals = 0, 0, 0
@@ -90,10 +97,14 @@ func DefaultLayout(n int) Layout {
 		s := min(most, max(least, budget/((n-1)*defaultCells)))
 		return s - s%transport.CounterAlign
 	}
-	return Layout{
+	l := Layout{
 		Ranks: n, Cells: defaultCells, SlotBytes: slot(segmentBudget, minSlot, maxSlot),
 		MailCells: defaultCells, MailSlotBytes: slot(mailBudget, minMailSlot, maxMailSlot),
 	}
+	if n > 1 && n <= stageRanks {
+		l.StageSlots, l.StageBytes = defaultStageSlots, defaultStageBytes
+	}
+	return l
 }
 
 // Validate says what is wrong with a layout.
@@ -101,8 +112,9 @@ func (l Layout) Validate() error {
 	good := func(cells, slot int) bool {
 		return cells >= 2 && cells <= maxCells && slot > 0 && slot%transport.CounterAlign == 0 && slot <= transport.MaxPutBytes
 	}
+	noStage := l.StageSlots == 0 && l.StageBytes == 0
 	noMail := l.MailCells == 0 && l.MailSlotBytes == 0
-	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || l.SpareSlots < 0 || l.SpareSlots > l.Spares || l.Renewals < 0 || l.Renewals > maxRenewals || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) {
+	if l.Ranks < 1 || l.Ranks > maxRanks || l.Spares < 0 || l.Spares > maxSpares || l.SpareSlots < 0 || l.SpareSlots > l.Spares || l.Renewals < 0 || l.Renewals > maxRenewals || !good(l.Cells, l.SlotBytes) || !noMail && !good(l.MailCells, l.MailSlotBytes) || !noStage && !good(l.StageSlots, l.StageBytes) {
 		return fmt.Errorf("progress: layout %+v: 1 to %d ranks, 2 to %d cells, slots in multiples of %d bytes up to %d: %w",
 			l, maxRanks, maxCells, transport.CounterAlign, transport.MaxPutBytes, transport.ErrBounds)
 	}
@@ -117,7 +129,7 @@ func (l Layout) MailBytes() int { return max(0, l.MailSlotBytes-mailPrefix) }
 
 // Bytes is the memory of a rank's endpoint to begin with.
 func (l Layout) Bytes() uint64 {
-	return l.shorts() + uint64(l.Ranks)*shortRow
+	return roundUpTo(l.stages()+l.stageArea(), transport.CounterAlign)
 }
 
 // Space is the size of a rank's endpoint: what follows its first memory is for
@@ -128,6 +140,11 @@ func (l Layout) Space() uint64 {
 
 // shorts is where the shorts of all peers begin, see [Engine.GiveShort].
 func (l Layout) shorts() uint64 { return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes) }
+
+// stages is where a rank's stage begins.
+func (l Layout) stages() uint64 {
+	return roundUpTo(l.shorts()+uint64(l.Ranks)*shortRow, transport.CounterAlign)
+}
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
 func (l Layout) lanes() lanes {

@@ -1,0 +1,343 @@
+package collectives
+
+import (
+	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/internal/cache"
+)
+
+// Calls on ordinary slices, where all memory is mapped: each rank copies what others need
+// of its slices into its stage, a chunk in each round, and they read it there. Nothing is
+// copied for each peer, nothing is acknowledged, and a rank is some rounds ahead of what it
+// waits for, so that nobody waits for a handshake. Stages stay in the cache.
+//
+// S bytes per rank, n ranks; what one rank reads and writes:
+//
+//	AllReduce      at once: S and S into the stage; n·S and S for the result
+//	               in two: as much for each but the own share of 1/n, which is read from src
+//	               only and written to dst and the stage, and then (n−1)·S/n and as much for
+//	               the others' shares of the result
+//	ReduceScatter  (n−1)·S and as much, S being the size of a block; n·S and S
+//	AllGather      S and S; n·S and n·S
+//	AllToAll       S and S; S and S
+//	Broadcast      root: S and S; others: S and S
+//	Reduce         root: n·S and S; others: S and S
+//
+// The own slices being read directly, and no part of them twice from memory: that is the
+// idea of movement-avoiding reductions (YHCCL).
+
+const (
+	// stagedAhead is how many rounds a rank publishes before it waits for the first. The
+	// stage has twice as many slots and more, so that when the others' have come those that
+	// are to be written next are free.
+	stagedAhead = 3
+	// stagedTwo is from how many bytes, for two ranks, AllReduce shares the work.
+	stagedTwo = 64 << 10
+	// streamLeast is from how many bytes of a result on they go around the cache.
+	streamLeast = 1 << 20
+	// bounceBytes are reduced before they do so.
+	bounceBytes = 8 << 10
+)
+
+var stagedKinds = [plan.Barrier + 1]bool{
+	plan.AllReduce: true, plan.ReduceScatter: true, plan.AllGather: true, plan.AllToAll: true, plan.Broadcast: true, plan.Reduce: true,
+}
+
+// stagedCall is a call in rounds.
+type stagedCall struct {
+	o       *operation
+	dst     []byte
+	n       int // bytes of a block
+	part    int // bytes of a slot for each peer, where each gets something else; 0: all get the same
+	chunk   int // bytes of a block, or of a part of it, in a round
+	first   uint64
+	streams bool
+}
+
+// stagedChunk is how much of a block goes in a round.
+func (r *runner) stagedChunk(o *operation) (chunk, part int) {
+	size := r.x.size
+	most := r.e.StageBytes()
+	switch o.kind {
+	case plan.ReduceScatter, plan.AllToAll:
+		part = most / (r.ranks - 1) &^ (symmetricLine - 1)
+		most = part
+	}
+	return most / size * size, part
+}
+
+// staged does a call over the stages if it can, and says whether it did. All ranks
+// come to the same answer.
+func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
+	x := &r.x
+	n := o.count * x.size
+	if n == 0 || !r.stages || !stagedKinds[o.kind] || r.chooser.spec.Restricts(o.kind) {
+		return false, nil
+	}
+	c := stagedCall{o: o, dst: dst, n: n, first: r.e.StageRound()}
+	if c.chunk, c.part = r.stagedChunk(o); c.chunk == 0 {
+		return false, nil // elements larger than a slot
+	}
+	c.streams = len(dst) >= streamLeast && !same(dst, o.src)
+	if o.kind == plan.AllReduce {
+		if two := stagedTwo; n >= two || r.ranks > 2 && n >= 16<<10 || o.f != nil {
+			if share := c.chunk / r.ranks / x.size * x.size; share > 0 {
+				return true, r.stagedShares(&c)
+			}
+		}
+	}
+	rounds := (n + c.chunk - 1) / c.chunk
+	c.chunk = min(c.chunk, roundUpTo((n+rounds-1)/rounds, x.size, symmetricLine))
+	me := r.e.Rank()
+	gives := o.kind != plan.Broadcast && o.kind != plan.Reduce || (o.kind == plan.Broadcast) == (me == o.call.Root)
+	takes := o.kind != plan.Broadcast && o.kind != plan.Reduce || !gives
+	published := 0
+	for i := range rounds {
+		for gives && published < rounds && published < i+stagedAhead {
+			if err := r.stagedGive(&c, published); err != nil {
+				return true, err
+			}
+			published++
+		}
+		if takes {
+			if err := r.stagedTake(&c, i); err != nil {
+				return true, err
+			}
+		}
+		r.e.EndStage(c.first + uint64(i))
+	}
+	return true, nil
+}
+
+// roundUpTo returns the least multiple of size that is at least n, and of line too
+// if that is one of size.
+func roundUpTo(n, size, line int) int {
+	if line%size == 0 {
+		size = line
+	}
+	return (n + size - 1) / size * size
+}
+
+// bounds are the bytes of a block that go in round i.
+func (c *stagedCall) bounds(i int) (from, to int) {
+	return min(i*c.chunk, c.n), min((i+1)*c.chunk, c.n)
+}
+
+// slotOf is where in the slot of rank from lies what is for rank to.
+func (c *stagedCall) slotOf(slot []byte, from, to, n int) []byte {
+	if c.part == 0 {
+		return slot[:n]
+	}
+	if to > from {
+		to--
+	}
+	return slot[to*c.part:][:n]
+}
+
+// stagedGive publishes what others need in round i.
+func (r *runner) stagedGive(c *stagedCall, i int) error {
+	e, me := r.e, r.e.Rank()
+	t := c.first + uint64(i)
+	slot, err := e.OpenStage(t)
+	if err != nil {
+		return err
+	}
+	from, to := c.bounds(i)
+	src := c.o.src
+	if c.o.kind == plan.Broadcast {
+		src = c.dst
+	}
+	for p := range r.ranks {
+		if p == me {
+			continue
+		}
+		if c.part > 0 {
+			copy(c.slotOf(slot, me, p, to-from), src[p*c.n:][from:to])
+		}
+		e.CountStage(p, to-from)
+	}
+	if c.part == 0 {
+		copy(slot, src[from:to])
+	}
+	e.PublishStage(t)
+	return nil
+}
+
+// stagedTake takes what this rank gets in round i.
+func (r *runner) stagedTake(c *stagedCall, i int) error {
+	e, me := r.e, r.e.Rank()
+	t := c.first + uint64(i)
+	from, to := c.bounds(i)
+	n := to - from
+	take := func(p int) ([]byte, error) {
+		slot, err := e.TakeStage(p, t)
+		if err != nil {
+			return nil, err
+		}
+		return c.slotOf(slot, p, me, n), nil
+	}
+	switch c.o.kind {
+	case plan.AllReduce, plan.ReduceScatter, plan.Reduce:
+		own := c.o.src[from:to]
+		if c.o.kind == plan.ReduceScatter {
+			own = c.o.src[me*c.n:][from:to]
+		}
+		if !c.streams {
+			cache.Own(c.dst[from:to])
+		}
+		srcs := r.x.srcs[:0]
+		for p := range r.ranks {
+			b := own
+			if p != me {
+				var err error
+				if b, err = take(p); err != nil {
+					return err
+				}
+			}
+			srcs = append(srcs, b)
+		}
+		r.x.srcs = srcs
+		err := r.stagedReduce(c, c.dst[from:to], srcs)
+		clear(srcs)
+		return err
+	case plan.Broadcast:
+		slot, err := take(c.o.call.Root)
+		if err != nil {
+			return err
+		}
+		c.move(c.dst[from:to], slot)
+	case plan.AllGather, plan.AllToAll:
+		own := c.o.src
+		if c.o.kind == plan.AllToAll {
+			own = own[me*c.n:][:c.n]
+		}
+		if mine := c.dst[me*c.n:][from:to]; !same(mine, own[from:to]) {
+			c.move(mine, own[from:to])
+		}
+		for k := 1; k < r.ranks; k++ {
+			p := (me + k) % r.ranks // not all of one at a time
+			b, err := take(p)
+			if err != nil {
+				return err
+			}
+			c.move(c.dst[p*c.n:][from:to], b)
+		}
+	}
+	return nil
+}
+
+// move copies to dst.
+func (c *stagedCall) move(dst, src []byte) {
+	if c.streams {
+		cache.Stream(dst, src)
+		return
+	}
+	copy(dst, src)
+}
+
+// stagedReduce reduces to dst.
+func (r *runner) stagedReduce(c *stagedCall, dst []byte, srcs [][]byte) error {
+	x := &r.x
+	if !c.streams || x.size > bounceBytes {
+		return x.reduce(dst, srcs, true, r.ranks)
+	}
+	bounce := grown(&r.bounce, bounceBytes)[:bounceBytes/x.size*x.size]
+	for len(dst) > 0 {
+		n := min(len(bounce), len(dst))
+		x.pieces = x.pieces[:0]
+		for i, src := range srcs {
+			x.pieces = append(x.pieces, src[:n])
+			srcs[i] = src[n:]
+		}
+		if err := x.reduce(bounce[:n], x.pieces, true, r.ranks); err != nil {
+			return err
+		}
+		cache.Stream(dst[:n], bounce)
+		dst = dst[n:]
+	}
+	clear(x.pieces)
+	return nil
+}
+
+// stagedShares does an AllReduce of which each rank reduces a share of every chunk. The
+// shares of a chunk take one round, and the results another:
+//
+//	shares of 0 | shares of 1, results of 0 | shares of 2, results of 1 | …
+func (r *runner) stagedShares(c *stagedCall) error {
+	e, me, x := r.e, r.e.Rank(), &r.x
+	chunks := (c.n + c.chunk - 1) / c.chunk
+	if chunks < 2 {
+		chunks = 2
+	}
+	c.chunk = min(c.chunk, roundUpTo((c.n+chunks-1)/chunks, x.size, symmetricLine))
+	chunks = (c.n + c.chunk - 1) / c.chunk
+	shares := func(i int) uint64 { return c.first + uint64(max(2*i-1, 0)) }
+	results := func(i int) uint64 { return c.first + uint64(min(2*i+2, 2*chunks-1)) }
+	share := func(i, p int) (from, to int) {
+		lo, hi := c.bounds(i)
+		from, to = symmetricShare(hi-lo, x.size, r.ranks, p)
+		return lo + from, lo + to
+	}
+	for i := range chunks + 2 {
+		if i < chunks {
+			slot, err := e.OpenStage(shares(i))
+			if err != nil {
+				return err
+			}
+			lo, _ := c.bounds(i)
+			for p := range r.ranks {
+				if p != me {
+					from, to := share(i, p)
+					copy(slot[from-lo:], c.o.src[from:to])
+					e.CountStage(p, to-from)
+				}
+			}
+			e.PublishStage(shares(i))
+		}
+		if k := i - 1; k >= 0 && k < chunks {
+			slot, err := e.OpenStage(results(k))
+			if err != nil {
+				return err
+			}
+			lo, _ := c.bounds(k)
+			from, to := share(k, me)
+			srcs := x.srcs[:0]
+			for p := range r.ranks {
+				b := c.o.src[from:to]
+				if p != me {
+					if b, err = e.TakeStage(p, shares(k)); err != nil {
+						return err
+					}
+					b = b[from-lo : to-lo]
+				}
+				srcs = append(srcs, b)
+			}
+			x.srcs = srcs
+			err = x.reduce(slot[:to-from], srcs, true, r.ranks)
+			clear(srcs)
+			if err != nil {
+				return err
+			}
+			e.PublishStage(results(k))
+			for p := range r.ranks {
+				if p != me {
+					e.CountStage(p, to-from)
+				}
+			}
+			c.move(c.dst[from:to], slot)
+			e.EndStage(shares(k))
+		}
+		if k := i - 2; k >= 0 {
+			for j := 1; j < r.ranks; j++ {
+				p := (me + j) % r.ranks
+				b, err := e.TakeStage(p, results(k))
+				if err != nil {
+					return err
+				}
+				from, to := share(k, p)
+				c.move(c.dst[from:to], b[:to-from])
+			}
+			e.EndStage(results(k))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+//go:build !race
+
+#include "textflag.h"
+
+// func stream(dst, src *byte, n int)
+// n is at least 128. Up to the first line of dst that begins here, and behind the
+// last, bytes are stored as always: twice where stores overlap.
+TEXT ·stream(SB), NOSPLIT, $0-24
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   n+16(FP), CX
+	MOVOU  0(SI), X0
+	MOVOU  16(SI), X1
+	MOVOU  32(SI), X2
+	MOVOU  48(SI), X3
+	MOVOU  X0, 0(DI)
+	MOVOU  X1, 16(DI)
+	MOVOU  X2, 32(DI)
+	MOVOU  X3, 48(DI)
+	MOVQ   DI, AX
+	NEGQ   AX
+	ANDQ   $63, AX
+	ADDQ   AX, DI
+	ADDQ   AX, SI
+	SUBQ   AX, CX
+lines:
+	MOVOU  0(SI), X0
+	MOVOU  16(SI), X1
+	MOVOU  32(SI), X2
+	MOVOU  48(SI), X3
+	MOVNTO X0, 0(DI)
+	MOVNTO X1, 16(DI)
+	MOVNTO X2, 32(DI)
+	MOVNTO X3, 48(DI)
+	ADDQ   $64, SI
+	ADDQ   $64, DI
+	SUBQ   $64, CX
+	CMPQ   CX, $64
+	JGE    lines
+	SFENCE
+	MOVOU  -64(SI)(CX*1), X0
+	MOVOU  -48(SI)(CX*1), X1
+	MOVOU  -32(SI)(CX*1), X2
+	MOVOU  -16(SI)(CX*1), X3
+	MOVOU  X0, -64(DI)(CX*1)
+	MOVOU  X1, -48(DI)(CX*1)
+	MOVOU  X2, -32(DI)(CX*1)
+	MOVOU  X3, -16(DI)(CX*1)
+	RET
+
+// func own(p *byte, n int)
+TEXT ·own(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ n+8(FP), CX
+	ADDQ AX, CX
+	ANDQ $~63, AX
+loop:
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX)
+	ADDQ $64, AX
+	CMPQ AX, CX
+	JLT  loop
+	RET
+
+// func fetch(p *byte, n int)
+TEXT ·fetch(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ n+8(FP), CX
+	ADDQ AX, CX
+	ANDQ $~63, AX
+loop:
+	PREFETCHT0 (AX)
+	ADDQ       $64, AX
+	CMPQ       AX, CX
+	JLT        loop
+	RET

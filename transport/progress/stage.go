@@ -1,0 +1,205 @@
+package progress
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/internal/mapped"
+)
+
+// Stages are memory of each rank that it alone writes and all others read: a ring of
+// slots, and a word. They are for calls that move more than a short and need no lanes,
+// since all memory is mapped: a rank copies its data once, whoever needs it reads it there.
+//
+// Calls proceed in rounds. All ranks number them alike, from 0 over all calls, and agree on
+// which of them publish a slot in a round. Round t uses slot t mod the number of slots:
+//
+//	head, a line: t+1, signature << 32 | sequence number of the call, rounds that the rank had ended
+//	payload: Layout.StageBytes
+//
+// The head's first word is stored last, so that the slot is complete when it says t+1. A
+// slot may be written again when all others have ended the round that it was for. Each
+// rank says how many rounds it has ended in its word; where all publish all the time
+// nobody reads that, as the heads say it along the way.
+type stages struct {
+	slots   uint64
+	bytes   int
+	ended   uint64 // rounds that this rank has ended
+	own     []byte
+	peers   []stagePeer
+	unheard bool // something was published since the last ring
+	fence   atomic.Uint32
+}
+
+// stagePeer is a peer's stage as this rank sees it.
+type stagePeer struct {
+	area  []byte // nil at this rank
+	waker transport.Waker
+	ended uint64 // rounds that the peer has ended, as far as is known
+}
+
+const (
+	stageHead  = 64
+	stageWords = 128 // before the slots, the pair of lines of the word
+
+	defaultStageSlots = 8
+	defaultStageBytes = 32 << 10
+	// stageRanks is up to how many ranks there are stages: everybody looks at everybody.
+	stageRanks = 16
+)
+
+func (l Layout) stageSlot() uint64 { return stageHead + uint64(l.StageBytes) }
+
+// stageArea is the size of a rank's stage, 0 if there is none.
+func (l Layout) stageArea() uint64 {
+	if l.StageSlots == 0 {
+		return 0
+	}
+	return stageWords + uint64(l.StageSlots)*l.stageSlot()
+}
+
+// openStages makes the engine's stages. There are shorts, so that memory is mapped.
+func (e *Engine) openStages() error {
+	l := e.layout
+	if l.StageSlots == 0 || e.shorts == nil {
+		return nil
+	}
+	s := &stages{
+		slots: uint64(l.StageSlots), bytes: l.StageBytes, own: e.mem.bytes[l.stages():][:l.stageArea()],
+		peers: make([]stagePeer, l.Ranks),
+	}
+	m := e.t.(transport.Mapper)
+	for i, p := range e.peers {
+		if p == nil {
+			continue
+		}
+		var err error
+		if s.peers[i].area, err = m.Map(transport.Handle{ID: p.ID(), Offset: l.stages()}, l.stageArea()); err != nil {
+			return err
+		}
+		s.peers[i].waker = e.shorts.peers[i].waker
+	}
+	e.stages = s
+	return nil
+}
+
+// StageBytes is what a rank can publish in one round, and StageSlots how many rounds a rank
+// may be ahead of one that has not ended the first of them. 0: there are no stages.
+func (e *Engine) StageBytes() int {
+	return e.layout.StageBytes * e.StageSlots() / max(e.layout.StageSlots, 1)
+}
+
+// StageSlots is the number of slots of a rank.
+func (e *Engine) StageSlots() int {
+	if e.stages == nil {
+		return 0
+	}
+	return e.layout.StageSlots
+}
+
+// StageRound is the number of rounds that this rank has ended: between calls, the number of
+// the next one on all ranks.
+func (e *Engine) StageRound() uint64 { return e.stages.ended }
+
+func (s *stages) slot(t uint64) uint64 {
+	return stageWords + t%s.slots*(stageHead+uint64(s.bytes))
+}
+
+// OpenStage returns this rank's slot for round t, to be filled, when all others are done
+// with what it had. Its payload is aligned to a line.
+func (e *Engine) OpenStage(t uint64) ([]byte, error) {
+	s := e.stages
+	if t >= s.slots {
+		need := t - s.slots + 1
+		for i := range s.peers {
+			p := &s.peers[i]
+			if p.ended >= need || p.area == nil {
+				continue
+			}
+			ended, err := e.awaitStage(mapped.Word(p.area, 0), need, i)
+			if err != nil {
+				return nil, err
+			}
+			p.ended = ended
+		}
+	}
+	at := s.slot(t) + stageHead
+	return s.own[at : at+uint64(s.bytes) : at+uint64(s.bytes)], nil
+}
+
+// PublishStage gives the slot of round t to all.
+func (e *Engine) PublishStage(t uint64) {
+	s := e.stages
+	head := s.own[s.slot(t):]
+	binary.LittleEndian.PutUint64(head[8:], uint64(e.signature)<<32|uint64(e.seq))
+	binary.LittleEndian.PutUint64(head[16:], s.ended)
+	storeWord(mapped.Word(head, 0), t+1)
+	s.unheard = true
+}
+
+// CountStage counts n bytes that were published for a peer.
+func (e *Engine) CountStage(peer, n int) {
+	e.stats[peer].Messages++
+	e.stats[peer].Bytes += uint64(n)
+}
+
+// TakeStage waits for the slot of a peer for round t and returns it. It may be read until
+// this rank ends the round.
+func (e *Engine) TakeStage(peer int, t uint64) ([]byte, error) {
+	s := e.stages
+	p := &s.peers[peer]
+	head := p.area[s.slot(t):]
+	got := mapped.Word(head, 0).Load()
+	if got < t+1 {
+		var err error
+		if got, err = e.awaitStage(mapped.Word(head, 0), t+1, peer); err != nil {
+			return nil, err
+		}
+	}
+	call := binary.LittleEndian.Uint64(head[8:])
+	if want := uint64(e.signature)<<32 | uint64(e.seq); call != want || got != t+1 {
+		tag := func(w uint64) Tag { return Tag{Seq: uint32(w), Signature: uint32(w >> 32)} }
+		return nil, &MismatchError{Peer: peer, Got: tag(call), Want: tag(want)}
+	}
+	p.ended = max(p.ended, binary.LittleEndian.Uint64(head[16:]))
+	return head[stageHead : stageHead+s.bytes : stageHead+s.bytes], nil
+}
+
+// EndStage says that this rank is done with round t, all before, and what it took in them.
+// It wakes who sleeps because this rank was late.
+func (e *Engine) EndStage(t uint64) {
+	s := e.stages
+	s.ended = t + 1
+	storeWord(mapped.Word(s.own, 0), s.ended)
+	e.ringStages()
+}
+
+// ringStages wakes the peers that sleep. See EndShort.
+func (e *Engine) ringStages() {
+	s := e.stages
+	s.unheard = false
+	s.fence.Add(1)
+	for i := range s.peers {
+		if w := s.peers[i].waker; w != nil {
+			w.RingIfArmed()
+		}
+	}
+}
+
+// awaitStage waits until a word of a peer's is at least want, and returns it.
+func (e *Engine) awaitStage(w *atomic.Uint64, want uint64, peer int) (uint64, error) {
+	polls, _ := e.wait.spins()
+	for range min(polls, eagerPolls) {
+		if got := w.Load(); got >= want {
+			return got, nil
+		}
+		spinPause(1)
+	}
+	if e.stages.unheard { // this may take long
+		e.ringStages()
+	}
+	e.words = append(e.words[:0], word{own: w, want: want})
+	got, _, err := e.wait.any(e.words, peer)
+	return got, err
+}
