@@ -46,24 +46,15 @@ var stagedKinds = [plan.Barrier + 1]bool{
 type stagedCall struct {
 	o       *operation
 	dst     []byte
-	n       int // bytes of a block
-	part    int // bytes of a slot for each peer, where each gets something else; 0: all get the same
-	chunk   int // bytes of a block, or of a part of it, in a round
+	n       int  // bytes of a block
+	parted  bool // each peer gets something else: a slot has a part for each
+	chunk   int  // bytes of a block, or of a part of it, in a round
 	first   uint64
 	streams bool
 }
 
-// stagedChunk is how much of a block goes in a round.
-func (r *runner) stagedChunk(o *operation) (chunk, part int) {
-	size := r.x.size
-	most := r.e.StageBytes()
-	switch o.kind {
-	case plan.ReduceScatter, plan.AllToAll:
-		part = most / (r.ranks - 1) &^ (symmetricLine - 1)
-		most = part
-	}
-	return most / size * size, part
-}
+// partOf is what a part of n bytes takes in a slot.
+func partOf(n int) int { return (n + symmetricLine - 1) &^ (symmetricLine - 1) }
 
 // staged does a call over the stages if it can, and says whether it did. All ranks
 // come to the same answer.
@@ -74,7 +65,11 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 		return false, nil
 	}
 	c := stagedCall{o: o, dst: dst, n: n, first: r.e.StageRound()}
-	if c.chunk, c.part = r.stagedChunk(o); c.chunk == 0 {
+	most := r.e.StageBytes()
+	if c.parted = o.kind == plan.ReduceScatter || o.kind == plan.AllToAll; c.parted {
+		most = most / (r.ranks - 1) &^ (symmetricLine - 1)
+	}
+	if c.chunk = most / x.size * x.size; c.chunk == 0 {
 		return false, nil // elements larger than a slot
 	}
 	c.streams = len(dst) >= streamLeast && !same(dst, o.src)
@@ -122,26 +117,34 @@ func (c *stagedCall) bounds(i int) (from, to int) {
 	return min(i*c.chunk, c.n), min((i+1)*c.chunk, c.n)
 }
 
-// slotOf is where in the slot of rank from lies what is for rank to.
-func (c *stagedCall) slotOf(slot []byte, from, to, n int) []byte {
-	if c.part == 0 {
-		return slot[:n]
+// slotBytes is what a slot takes that has n bytes for each peer.
+func (c *stagedCall) slotBytes(n, ranks int) int {
+	if c.parted {
+		return (ranks - 1) * partOf(n)
+	}
+	return n
+}
+
+// part is where in the slot of rank from lie the n bytes for rank to.
+func (c *stagedCall) part(slot []byte, from, to, n int) []byte {
+	if !c.parted {
+		return slot
 	}
 	if to > from {
 		to--
 	}
-	return slot[to*c.part:][:n]
+	return slot[to*partOf(n):][:n]
 }
 
 // stagedGive publishes what others need in round i.
 func (r *runner) stagedGive(c *stagedCall, i int) error {
 	e, me := r.e, r.e.Rank()
 	t := c.first + uint64(i)
-	slot, err := e.OpenStage(t)
+	from, to := c.bounds(i)
+	slot, err := e.OpenStage(t, c.slotBytes(to-from, r.ranks))
 	if err != nil {
 		return err
 	}
-	from, to := c.bounds(i)
 	src := c.o.src
 	if c.o.kind == plan.Broadcast {
 		src = c.dst
@@ -150,12 +153,12 @@ func (r *runner) stagedGive(c *stagedCall, i int) error {
 		if p == me {
 			continue
 		}
-		if c.part > 0 {
-			copy(c.slotOf(slot, me, p, to-from), src[p*c.n:][from:to])
+		if c.parted {
+			copy(c.part(slot, me, p, to-from), src[p*c.n:][from:to])
 		}
 		e.CountStage(p, to-from)
 	}
-	if c.part == 0 {
+	if !c.parted {
 		copy(slot, src[from:to])
 	}
 	e.PublishStage(t)
@@ -169,11 +172,11 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 	from, to := c.bounds(i)
 	n := to - from
 	take := func(p int) ([]byte, error) {
-		slot, err := e.TakeStage(p, t)
+		slot, err := e.TakeStage(p, t, c.slotBytes(n, r.ranks))
 		if err != nil {
 			return nil, err
 		}
-		return c.slotOf(slot, p, me, n), nil
+		return c.part(slot, p, me, n), nil
 	}
 	switch c.o.kind {
 	case plan.AllReduce, plan.ReduceScatter, plan.Reduce:
@@ -279,11 +282,11 @@ func (r *runner) stagedShares(c *stagedCall) error {
 	}
 	for i := range chunks + 2 {
 		if i < chunks {
-			slot, err := e.OpenStage(shares(i))
+			lo, hi := c.bounds(i)
+			slot, err := e.OpenStage(shares(i), hi-lo)
 			if err != nil {
 				return err
 			}
-			lo, _ := c.bounds(i)
 			for p := range r.ranks {
 				if p != me {
 					from, to := share(i, p)
@@ -294,17 +297,17 @@ func (r *runner) stagedShares(c *stagedCall) error {
 			e.PublishStage(shares(i))
 		}
 		if k := i - 1; k >= 0 && k < chunks {
-			slot, err := e.OpenStage(results(k))
+			lo, hi := c.bounds(k)
+			from, to := share(k, me)
+			slot, err := e.OpenStage(results(k), to-from)
 			if err != nil {
 				return err
 			}
-			lo, _ := c.bounds(k)
-			from, to := share(k, me)
 			srcs := x.srcs[:0]
 			for p := range r.ranks {
 				b := c.o.src[from:to]
 				if p != me {
-					if b, err = e.TakeStage(p, shares(k)); err != nil {
+					if b, err = e.TakeStage(p, shares(k), hi-lo); err != nil {
 						return err
 					}
 					b = b[from-lo : to-lo]
@@ -312,7 +315,7 @@ func (r *runner) stagedShares(c *stagedCall) error {
 				srcs = append(srcs, b)
 			}
 			x.srcs = srcs
-			err = x.reduce(slot[:to-from], srcs, true, r.ranks)
+			err = x.reduce(slot, srcs, true, r.ranks)
 			clear(srcs)
 			if err != nil {
 				return err
@@ -329,12 +332,12 @@ func (r *runner) stagedShares(c *stagedCall) error {
 		if k := i - 2; k >= 0 {
 			for j := 1; j < r.ranks; j++ {
 				p := (me + j) % r.ranks
-				b, err := e.TakeStage(p, results(k))
+				from, to := share(k, p)
+				b, err := e.TakeStage(p, results(k), to-from)
 				if err != nil {
 					return err
 				}
-				from, to := share(k, p)
-				c.move(c.dst[from:to], b[:to-from])
+				c.move(c.dst[from:to], b)
 			}
 			e.EndStage(results(k))
 		}

@@ -16,15 +16,20 @@ import (
 // which of them publish a slot in a round. Round t uses slot t mod the number of slots:
 //
 //	head, a line: t+1, signature << 32 | sequence number of the call, rounds that the rank had ended
-//	payload: Layout.StageBytes
+//	payload, in another place: Layout.StageBytes
 //
 // The head's first word is stored last, so that the slot is complete when it says t+1. A
 // slot may be written again when all others have ended the round that it was for. Each
 // rank says how many rounds it has ended in its word; where all publish all the time
 // nobody reads that, as the heads say it along the way.
+//
+// Slots are larger together than a processor's own cache. To write a line that another
+// processor has a copy of takes longer than anything else here, twice as long as to read it
+// there; such copies should be gone by then. Where a payload is small its place in
+// the slot moves on each time, for the same reason.
 type stages struct {
 	slots   uint64
-	bytes   int
+	bytes   uint64
 	ended   uint64 // rounds that this rank has ended
 	own     []byte
 	peers   []stagePeer
@@ -40,23 +45,21 @@ type stagePeer struct {
 }
 
 const (
-	stageHead  = 64
-	stageWords = 128 // before the slots, the pair of lines of the word
+	stageLine = 64
+	stageHead = 2 * stageLine // of a slot, or the word: processors like lines in pairs
 
-	defaultStageSlots = 8
-	defaultStageBytes = 32 << 10
+	defaultStageSlots = 16
+	defaultStageBytes = 64 << 10
 	// stageRanks is up to how many ranks there are stages: everybody looks at everybody.
 	stageRanks = 16
 )
-
-func (l Layout) stageSlot() uint64 { return stageHead + uint64(l.StageBytes) }
 
 // stageArea is the size of a rank's stage, 0 if there is none.
 func (l Layout) stageArea() uint64 {
 	if l.StageSlots == 0 {
 		return 0
 	}
-	return stageWords + uint64(l.StageSlots)*l.stageSlot()
+	return stageHead + uint64(l.StageSlots)*(stageHead+uint64(l.StageBytes))
 }
 
 // openStages makes the engine's stages. There are shorts, so that memory is mapped.
@@ -66,7 +69,7 @@ func (e *Engine) openStages() error {
 		return nil
 	}
 	s := &stages{
-		slots: uint64(l.StageSlots), bytes: l.StageBytes, own: e.mem.bytes[l.stages():][:l.stageArea()],
+		slots: uint64(l.StageSlots), bytes: uint64(l.StageBytes), own: e.mem.bytes[l.stages():][:l.stageArea()],
 		peers: make([]stagePeer, l.Ranks),
 	}
 	m := e.t.(transport.Mapper)
@@ -102,13 +105,18 @@ func (e *Engine) StageSlots() int {
 // the next one on all ranks.
 func (e *Engine) StageRound() uint64 { return e.stages.ended }
 
-func (s *stages) slot(t uint64) uint64 {
-	return stageWords + t%s.slots*(stageHead+uint64(s.bytes))
+// head is where the head of round t's slot is.
+func (s *stages) head(t uint64) uint64 { return stageHead * (1 + t%s.slots) }
+
+// payload is where in a rank's stage n bytes of round t are.
+func (s *stages) payload(t uint64, n int) uint64 {
+	size := uint64(max(n, 1)+stageLine-1) &^ (stageLine - 1)
+	return stageHead*(1+s.slots) + t%s.slots*s.bytes + t/s.slots%(s.bytes/size)*size
 }
 
-// OpenStage returns this rank's slot for round t, to be filled, when all others are done
-// with what it had. Its payload is aligned to a line.
-func (e *Engine) OpenStage(t uint64) ([]byte, error) {
+// OpenStage returns this rank's slot for the n bytes of round t, at most StageBytes, to be
+// filled, when all others are done with what it had. It is aligned to a line.
+func (e *Engine) OpenStage(t uint64, n int) ([]byte, error) {
 	s := e.stages
 	if t >= s.slots {
 		need := t - s.slots + 1
@@ -124,14 +132,14 @@ func (e *Engine) OpenStage(t uint64) ([]byte, error) {
 			p.ended = ended
 		}
 	}
-	at := s.slot(t) + stageHead
-	return s.own[at : at+uint64(s.bytes) : at+uint64(s.bytes)], nil
+	at := s.payload(t, n)
+	return s.own[at : at+uint64(n) : at+uint64(n)], nil
 }
 
 // PublishStage gives the slot of round t to all.
 func (e *Engine) PublishStage(t uint64) {
 	s := e.stages
-	head := s.own[s.slot(t):]
+	head := s.own[s.head(t):]
 	binary.LittleEndian.PutUint64(head[8:], uint64(e.signature)<<32|uint64(e.seq))
 	binary.LittleEndian.PutUint64(head[16:], s.ended)
 	storeWord(mapped.Word(head, 0), t+1)
@@ -144,12 +152,12 @@ func (e *Engine) CountStage(peer, n int) {
 	e.stats[peer].Bytes += uint64(n)
 }
 
-// TakeStage waits for the slot of a peer for round t and returns it. It may be read until
-// this rank ends the round.
-func (e *Engine) TakeStage(peer int, t uint64) ([]byte, error) {
+// TakeStage waits for the slot of a peer for round t, of n bytes, and returns it. It may
+// be read until this rank ends the round.
+func (e *Engine) TakeStage(peer int, t uint64, n int) ([]byte, error) {
 	s := e.stages
 	p := &s.peers[peer]
-	head := p.area[s.slot(t):]
+	head := p.area[s.head(t):]
 	got := mapped.Word(head, 0).Load()
 	if got < t+1 {
 		var err error
@@ -163,7 +171,8 @@ func (e *Engine) TakeStage(peer int, t uint64) ([]byte, error) {
 		return nil, &MismatchError{Peer: peer, Got: tag(call), Want: tag(want)}
 	}
 	p.ended = max(p.ended, binary.LittleEndian.Uint64(head[16:]))
-	return head[stageHead : stageHead+s.bytes : stageHead+s.bytes], nil
+	at := s.payload(t, n)
+	return p.area[at : at+uint64(n) : at+uint64(n)], nil
 }
 
 // EndStage says that this rank is done with round t, all before, and what it took in them.
