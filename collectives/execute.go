@@ -26,6 +26,12 @@ type lanes interface {
 	GiveShort(peer int, data []byte)
 	TakeShort(peer, n int) ([]byte, error)
 	EndShort()
+	StageRound() uint64
+	OpenStage(round uint64, n int) ([]byte, error)
+	CountStage(peer, n int)
+	PublishStage(round uint64)
+	TakeStage(peer int, round uint64, n int) ([]byte, error)
+	EndStage(round uint64)
 }
 
 // execution is the memory that a schedule runs on.

@@ -87,6 +87,11 @@ func (r *recorder) GiveShort(peer int, data []byte) {
 	r.lanes.GiveShort(peer, data)
 }
 
+func (r *recorder) CountStage(peer, n int) {
+	r.note("put on stage %d bytes for %d", n, peer)
+	r.lanes.CountStage(peer, n)
+}
+
 // expected is what a recorder should write down for a schedule.
 func expected(s *plan.Schedule) []string {
 	r := &recorder{}

@@ -21,6 +21,8 @@ type runner struct {
 	packed  []byte // where the calls of a group are packed
 	bounce  []byte // results on their way around the cache
 	flow    stream
+	flight  stagedCall // the current call over stages
+	limits  stagedLimits
 
 	ranks, messageBytes int
 	windowMessages      int // see the constant
@@ -65,6 +67,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
 	r.shorts = e.HasShorts() && e.Ranks() > 1 && e.Ranks() <= shortRanks
+	r.limits = defaultStagedLimits
 	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1

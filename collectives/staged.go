@@ -1,6 +1,8 @@
 package collectives
 
 import (
+	"math"
+
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/internal/cache"
 )
@@ -25,18 +27,26 @@ import (
 // The own slices being read directly, and no part of them twice from memory: that is the
 // idea of movement-avoiding reductions (YHCCL).
 
-const (
-	// stagedAhead is how many rounds a rank publishes before it waits for the first. The
-	// stage has twice as many slots and more, so that when the others' have come those that
-	// are to be written next are free.
-	stagedAhead = 3
-	// stagedTwo is from how many bytes, for two ranks, AllReduce shares the work.
-	stagedTwo = 64 << 10
-	// streamLeast is from how many bytes of a result on they go around the cache.
-	streamLeast = 1 << 20
-	// bounceBytes are reduced before they do so.
-	bounceBytes = 8 << 10
-)
+// stagedAhead is how many rounds a rank publishes before it waits for the first. The stage
+// has more than twice as many slots, so that when the others' have come those that are to
+// be written next are free.
+const stagedAhead = 3
+
+// bounceBytes are reduced before they go around the cache.
+const bounceBytes = 8 << 10
+
+// stagedLimits are the bytes from which on calls proceed in one way or another. They
+// are the same on all ranks, but for the last.
+type stagedLimits struct {
+	chunk int // of a slot that are used
+
+	// Ranks share the work of an AllReduce, if they are two or more.
+	two, many int
+
+	stream int // results of calls go around the cache
+}
+
+var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, stream: 1 << 20}
 
 var stagedKinds = [plan.Barrier + 1]bool{
 	plan.AllReduce: true, plan.ReduceScatter: true, plan.AllGather: true, plan.AllToAll: true, plan.Broadcast: true, plan.Reduce: true,
@@ -44,13 +54,14 @@ var stagedKinds = [plan.Barrier + 1]bool{
 
 // stagedCall is a call in rounds.
 type stagedCall struct {
-	o       *operation
-	dst     []byte
-	n       int  // bytes of a block
-	parted  bool // each peer gets something else: a slot has a part for each
-	chunk   int  // bytes of a block, or of a part of it, in a round
-	first   uint64
-	streams bool
+	kind     plan.Collective
+	root     int
+	dst, src []byte
+	n        int    // bytes of a block
+	parted   bool   // each peer gets something else: a slot has a part for each
+	chunk    int    // bytes of a block, or of a part of it, in a round
+	first    uint64 // the number of its first round
+	streams  bool   // what it writes goes around the cache
 }
 
 // partOf is what a part of n bytes takes in a slot.
@@ -64,43 +75,64 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 	if n == 0 || !r.stages || !stagedKinds[o.kind] || r.chooser.spec.Restricts(o.kind) {
 		return false, nil
 	}
-	c := stagedCall{o: o, dst: dst, n: n, first: r.e.StageRound()}
-	most := r.e.StageBytes()
+	c := &r.flight
+	*c = stagedCall{kind: o.kind, root: o.call.Root, dst: dst, src: o.src, n: n, first: r.x.lanes.StageRound()}
+	if o.kind == plan.Broadcast {
+		c.src = dst
+	}
+	most := min(r.e.StageBytes(), r.limits.chunk)
 	if c.parted = o.kind == plan.ReduceScatter || o.kind == plan.AllToAll; c.parted {
 		most = most / (r.ranks - 1) &^ (symmetricLine - 1)
 	}
 	if c.chunk = most / x.size * x.size; c.chunk == 0 {
 		return false, nil // elements larger than a slot
 	}
-	c.streams = len(dst) >= streamLeast && !same(dst, o.src)
-	if o.kind == plan.AllReduce {
-		if two := stagedTwo; n >= two || r.ranks > 2 && n >= 16<<10 || o.f != nil {
-			if share := c.chunk / r.ranks / x.size * x.size; share > 0 {
-				return true, r.stagedShares(&c)
-			}
-		}
+	c.streams = len(dst) >= r.limits.stream && !same(dst, o.src)
+	if o.kind == plan.AllReduce && r.shares(o, n) && c.chunk/x.size >= r.ranks {
+		err = r.stagedShares(c)
+	} else {
+		err = r.stagedRounds(c)
 	}
-	rounds := (n + c.chunk - 1) / c.chunk
-	c.chunk = min(c.chunk, roundUpTo((n+rounds-1)/rounds, x.size, symmetricLine))
-	me := r.e.Rank()
-	gives := o.kind != plan.Broadcast && o.kind != plan.Reduce || (o.kind == plan.Broadcast) == (me == o.call.Root)
-	takes := o.kind != plan.Broadcast && o.kind != plan.Reduce || !gives
-	published := 0
+	*c = stagedCall{} // keep nothing of the caller's
+	return true, err
+}
+
+// shares says whether ranks share the work of an AllReduce of n bytes.
+func (r *runner) shares(o *operation, n int) bool {
+	switch {
+	case r.ranks > 2 || o.f != nil:
+		return n >= r.limits.many
+	}
+	return n >= r.limits.two
+}
+
+// stagedRounds does a call each round of which is complete in itself.
+func (r *runner) stagedRounds(c *stagedCall) error {
+	rounds := (c.n + c.chunk - 1) / c.chunk
+	c.chunk = min(c.chunk, roundUpTo((c.n+rounds-1)/rounds, r.x.size, symmetricLine))
+	gives, takes := true, true
+	switch root := r.e.Rank() == c.root; c.kind {
+	case plan.Broadcast:
+		gives, takes = root, !root
+	case plan.Reduce:
+		gives, takes = !root, root
+	}
+	given := 0
 	for i := range rounds {
-		for gives && published < rounds && published < i+stagedAhead {
-			if err := r.stagedGive(&c, published); err != nil {
-				return true, err
+		for gives && given < min(rounds, i+stagedAhead) {
+			if err := r.stagedGive(c, given); err != nil {
+				return err
 			}
-			published++
+			given++
 		}
 		if takes {
-			if err := r.stagedTake(&c, i); err != nil {
-				return true, err
+			if err := r.stagedTake(c, i); err != nil {
+				return err
 			}
 		}
-		r.e.EndStage(c.first + uint64(i))
+		r.x.lanes.EndStage(c.first + uint64(i))
 	}
-	return true, nil
+	return nil
 }
 
 // roundUpTo returns the least multiple of size that is at least n, and of line too
@@ -138,17 +170,14 @@ func (c *stagedCall) part(slot []byte, from, to, n int) []byte {
 
 // stagedGive publishes what others need in round i.
 func (r *runner) stagedGive(c *stagedCall, i int) error {
-	e, me := r.e, r.e.Rank()
+	e, me := r.x.lanes, r.e.Rank()
 	t := c.first + uint64(i)
 	from, to := c.bounds(i)
 	slot, err := e.OpenStage(t, c.slotBytes(to-from, r.ranks))
 	if err != nil {
 		return err
 	}
-	src := c.o.src
-	if c.o.kind == plan.Broadcast {
-		src = c.dst
-	}
+	src := c.src
 	for p := range r.ranks {
 		if p == me {
 			continue
@@ -167,22 +196,16 @@ func (r *runner) stagedGive(c *stagedCall, i int) error {
 
 // stagedTake takes what this rank gets in round i.
 func (r *runner) stagedTake(c *stagedCall, i int) error {
-	e, me := r.e, r.e.Rank()
+	e, me := r.x.lanes, r.e.Rank()
 	t := c.first + uint64(i)
 	from, to := c.bounds(i)
 	n := to - from
-	take := func(p int) ([]byte, error) {
-		slot, err := e.TakeStage(p, t, c.slotBytes(n, r.ranks))
-		if err != nil {
-			return nil, err
-		}
-		return c.part(slot, p, me, n), nil
-	}
-	switch c.o.kind {
+	bytes := c.slotBytes(n, r.ranks)
+	switch c.kind {
 	case plan.AllReduce, plan.ReduceScatter, plan.Reduce:
-		own := c.o.src[from:to]
-		if c.o.kind == plan.ReduceScatter {
-			own = c.o.src[me*c.n:][from:to]
+		own := c.src[from:to]
+		if c.kind == plan.ReduceScatter {
+			own = c.src[me*c.n:][from:to]
 		}
 		if !c.streams {
 			cache.Own(c.dst[from:to])
@@ -192,9 +215,10 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 			b := own
 			if p != me {
 				var err error
-				if b, err = take(p); err != nil {
+				if b, err = e.TakeStage(p, t, bytes); err != nil {
 					return err
 				}
+				b = c.part(b, p, me, n)
 			}
 			srcs = append(srcs, b)
 		}
@@ -203,14 +227,14 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 		clear(srcs)
 		return err
 	case plan.Broadcast:
-		slot, err := take(c.o.call.Root)
+		slot, err := e.TakeStage(c.root, t, bytes)
 		if err != nil {
 			return err
 		}
 		c.move(c.dst[from:to], slot)
 	case plan.AllGather, plan.AllToAll:
-		own := c.o.src
-		if c.o.kind == plan.AllToAll {
+		own := c.src
+		if c.kind == plan.AllToAll {
 			own = own[me*c.n:][:c.n]
 		}
 		if mine := c.dst[me*c.n:][from:to]; !same(mine, own[from:to]) {
@@ -218,11 +242,11 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 		}
 		for k := 1; k < r.ranks; k++ {
 			p := (me + k) % r.ranks // not all of one at a time
-			b, err := take(p)
+			b, err := e.TakeStage(p, t, bytes)
 			if err != nil {
 				return err
 			}
-			c.move(c.dst[p*c.n:][from:to], b)
+			c.move(c.dst[p*c.n:][from:to], c.part(b, p, me, n))
 		}
 	}
 	return nil
@@ -266,7 +290,7 @@ func (r *runner) stagedReduce(c *stagedCall, dst []byte, srcs [][]byte) error {
 //
 //	shares of 0 | shares of 1, results of 0 | shares of 2, results of 1 | …
 func (r *runner) stagedShares(c *stagedCall) error {
-	e, me, x := r.e, r.e.Rank(), &r.x
+	e, me, x := r.x.lanes, r.e.Rank(), &r.x
 	chunks := (c.n + c.chunk - 1) / c.chunk
 	if chunks < 2 {
 		chunks = 2
@@ -290,7 +314,7 @@ func (r *runner) stagedShares(c *stagedCall) error {
 			for p := range r.ranks {
 				if p != me {
 					from, to := share(i, p)
-					copy(slot[from-lo:], c.o.src[from:to])
+					copy(slot[from-lo:], c.src[from:to])
 					e.CountStage(p, to-from)
 				}
 			}
@@ -305,7 +329,7 @@ func (r *runner) stagedShares(c *stagedCall) error {
 			}
 			srcs := x.srcs[:0]
 			for p := range r.ranks {
-				b := c.o.src[from:to]
+				b := c.src[from:to]
 				if p != me {
 					if b, err = e.TakeStage(p, shares(k), hi-lo); err != nil {
 						return err

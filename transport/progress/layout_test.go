@@ -26,9 +26,15 @@ func TestDefaultLayout(t *testing.T) {
 			require.LessOrEqual(t, mail, mailBudget, "%d ranks", n)
 		}
 		lane := l.lanes().bytes + l.mail().bytes + shortRow
-		require.EqualValues(t, n, l.Bytes()/lane)
+		stage := l.Bytes() - l.stages()
+		if n > 1 && n <= stageRanks {
+			require.EqualValues(t, 1<<20+18*stageHead, stage)
+		} else {
+			require.Zero(t, stage)
+		}
+		require.EqualValues(t, n, l.stages()/lane)
 		// What the counters take beside, and the unused lanes to itself.
-		require.LessOrEqual(t, l.Bytes(), uint64(slots+mail)+lane+uint64(n*((l.Cells+l.MailCells+4)*transport.CounterAlign+shortRow)))
+		require.LessOrEqual(t, l.stages(), uint64(slots+mail)+lane+uint64(n*((l.Cells+l.MailCells+4)*transport.CounterAlign+shortRow)))
 	}
 	require.Equal(t, maxSlot, DefaultLayout(2).SlotBytes)
 	require.Equal(t, minSlot, DefaultLayout(1024).SlotBytes)
@@ -41,6 +47,8 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, good.Validate())
 	good.MailCells, good.MailSlotBytes = 2, 256
 	require.NoError(t, good.Validate())
+	good.StageSlots, good.StageBytes = 2, 256
+	require.NoError(t, good.Validate())
 	const slot = transport.MaxPutBytes / 256 * 256
 	largest := Layout{Ranks: maxRanks, Cells: maxCells, SlotBytes: slot, MailCells: maxCells, MailSlotBytes: slot}
 	require.NoError(t, largest.Validate())
@@ -50,6 +58,7 @@ func TestValidate(t *testing.T) {
 		func(l *Layout) { l.Cells = 1 }, func(l *Layout) { l.Cells = -2 }, func(l *Layout) { l.Cells = math.MaxInt },
 		func(l *Layout) { l.SlotBytes = 0 }, func(l *Layout) { l.SlotBytes = -256 }, func(l *Layout) { l.SlotBytes = 255 },
 		func(l *Layout) { l.SlotBytes = 272 }, func(l *Layout) { l.SlotBytes = 16 << 20 },
+		func(l *Layout) { l.StageSlots = 0 }, func(l *Layout) { l.StageSlots = 1 }, func(l *Layout) { l.StageBytes = 0 }, func(l *Layout) { l.StageBytes = 64 },
 		func(l *Layout) { l.MailCells = 0 }, func(l *Layout) { l.MailCells = 1 }, func(l *Layout) { l.MailCells = math.MaxInt },
 		func(l *Layout) { l.MailSlotBytes = 0 }, func(l *Layout) { l.MailSlotBytes = 272 }, func(l *Layout) { l.MailSlotBytes = 16 << 20 },
 	} {
@@ -65,6 +74,7 @@ func TestLayoutOn(t *testing.T) {
 	for n := 1; n <= 300; n++ {
 		l := DefaultLayout(n)
 		require.Equal(t, l, l.on(transport.Limits{}))
+		l.StageSlots, l.StageBytes = 0, 0 // none on those that may fail
 		failing := l.on(transport.Limits{LateWrites: true})
 		require.NoError(t, failing.Validate())
 		require.GreaterOrEqual(t, failing.Spares, minSpares)
@@ -89,6 +99,9 @@ func TestLayoutRanges(t *testing.T) {
 					if mail.spares > 0 {
 						l.Renewals = 2
 					}
+					if cells == 3 {
+						l.StageSlots, l.StageBytes = 3, 512
+					}
 					used := make([]bool, l.Space())
 					take := func(at uint64, n int, align uint64) {
 						require.Zero(t, at%align)
@@ -99,6 +112,9 @@ func TestLayoutRanges(t *testing.T) {
 					}
 					first, second := l.complete()
 					take(l.shorts(), ranks*shortRow, shortLine)
+					if l.StageSlots > 0 {
+						take(l.stages(), int(l.stageArea()), stageHead)
+					}
 					for _, lanes := range []lanes{first, second} {
 						for r := range ranks {
 							if lanes.cells > 0 {
