@@ -474,6 +474,10 @@ func (e *Engine) Release(peer int) error {
 	return nil
 }
 
+// Waits returns how the engine has waited so far, its mail not included. No call may
+// be under way.
+func (e *Engine) Waits() WaitStats { return e.wait.stats }
+
 // Stats returns what the engine did with each peer so far, its mail included. No
 // call may be under way, and no mail be sent or received.
 func (e *Engine) Stats() []PeerStats {

@@ -157,6 +157,7 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 func (e *Engine) awaitShort(peer int, at, word uint64) error {
 	polls, _ := e.wait.spins()
 	for range min(polls, eagerPolls) {
+		e.wait.stats.Pauses++
 		spinPause(1)
 		if mapped.Word(e.shorts.own, at).Load() == word {
 			return nil

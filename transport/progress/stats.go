@@ -1,6 +1,10 @@
 package progress
 
-import "time"
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
 
 // PeerStats are what an engine did with one peer since it was made. For this
 // rank's own number they hold what concerned the whole group: puts to all and pulls.
@@ -25,4 +29,41 @@ func (s *PeerStats) Add(o PeerStats) {
 	s.Replaced += o.Replaced
 	s.ByHeader += o.ByHeader
 	s.Lost += o.Lost
+}
+
+// WaitStats are how the calls of an engine have waited: what they did between looks
+// for what was not there yet.
+type WaitStats struct {
+	Pauses uint64 // of the processor
+	Yields uint64 // times that the processor was given to whom may want it
+	Sleeps uint64
+}
+
+// Sub returns what has come since an earlier time.
+func (s WaitStats) Sub(earlier WaitStats) WaitStats {
+	return WaitStats{s.Pauses - earlier.Pauses, s.Yields - earlier.Yields, s.Sleeps - earlier.Sleeps}
+}
+
+// costRounds is how often Costs does what it measures.
+const costRounds = 1000
+
+// Costs measures how many seconds of processor time a pause and a yield take of this
+// rank, with what else the machine is doing now. The time that passes while
+// others have the processor is not in it.
+func (p WaitPolicy) Costs() (pause, yield float64) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var word atomic.Uint64
+	begin := threadTime()
+	for word.Load() < costRounds {
+		spinPause(pauseLoops)
+		word.Add(1)
+	}
+	between := threadTime()
+	w := waiter{policy: p}
+	for i := range costRounds {
+		w.yield(i)
+	}
+	end := threadTime()
+	return (between - begin).Seconds() / (costRounds * pauseLoops), (end - between).Seconds() / costRounds
 }

@@ -67,6 +67,7 @@ type waiter struct {
 	deadline time.Time     // zero until a wait of the call was not short
 
 	single [1]word
+	stats  WaitStats
 	// unhurried: the wait is in the background, and takes no processor from others.
 	unhurried bool
 
@@ -106,6 +107,7 @@ func (w *waiter) any(words []word, peer int) (got uint64, which int, err error) 
 	polls, pauses := w.spins()
 	for i := 0; i < polls; i++ {
 		if got, which := w.look(words); which >= 0 {
+			w.stats.Pauses += pausesOf(i, pauses)
 			return got, which, nil
 		}
 		if i%stopEvery == stopEvery-1 {
@@ -119,7 +121,16 @@ func (w *waiter) any(words []word, peer int) (got uint64, which int, err error) 
 			spinPause(pauses)
 		}
 	}
+	w.stats.Pauses += pausesOf(polls, pauses)
 	return w.anySlow(words, peer)
+}
+
+// pausesOf is how many pauses were between so many polls.
+func pausesOf(polls, pauses int) uint64 {
+	if polls <= eagerPolls {
+		return uint64(polls)
+	}
+	return uint64(eagerPolls + (polls-eagerPolls)*pauses)
 }
 
 // look returns the value of the first word that is what is wanted of it, or else
@@ -139,11 +150,7 @@ func (w *waiter) look(words []word) (got uint64, which int) {
 }
 
 func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
-	polls := yieldPolls
-	if w.unhurried {
-		polls = 1
-	}
-	for i := 0; i < polls; i++ {
+	for i := range w.yields() {
 		if got, which := w.look(words); which >= 0 {
 			return got, which, nil
 		}
@@ -162,6 +169,7 @@ func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
 			if w.idle != nil {
 				w.idle() // after Arm: what comes from now on rings
 			}
+			w.stats.Sleeps++
 			w.bell.Sleep(ticket, w.nap(now))
 			got, which = w.look(words)
 			err = w.stop.Err()
@@ -213,6 +221,7 @@ func (w *waiter) done(c transport.Completion, peer int, most time.Duration) erro
 		if c.Test() {
 			return nil
 		}
+		w.stats.Pauses += uint64(pauses)
 		spinPause(pauses)
 	}
 	begin := w.startClock()
@@ -252,8 +261,17 @@ func (w *waiter) spins() (polls, pauses int) {
 	return spinPolls, pauseLoops
 }
 
+// yields says how often to give the processor away before sleeping.
+func (w *waiter) yields() int {
+	if w.unhurried {
+		return 1
+	}
+	return yieldPolls
+}
+
 // yield gives the processor away, to whom may have the i-th turn.
 func (w *waiter) yield(i int) {
+	w.stats.Yields++
 	if w.policy.InProcess || i%goschedPer == goschedPer-1 {
 		yieldGoroutine()
 	} else {

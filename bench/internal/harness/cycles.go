@@ -15,6 +15,7 @@ type sheet struct {
 	entries   []*entry
 	headed    bool  // whether the heading is printed
 	sum       tally // of the rows that are
+	use       usageTally
 	peerWrong int64
 }
 
@@ -83,11 +84,16 @@ func (s *job) report(sh *sheet, e *entry) error {
 	e.reported = true
 	sh.sum.add(r.out)
 	sh.sum.add(r.in)
+	sh.use.add(r.out)
+	sh.use.add(r.in)
 	sh.peerWrong += r.peerWrong
 	s.table().row(r.out, r.in)
 	for _, l := range r.lines() {
 		if s.cfg.verbose {
 			explain(s.print, l)
+		}
+		if s.cfg.usage {
+			explainUsage(s.print, l)
 		}
 		if s.cfg.cycles == 1 {
 			if err := s.out.Write(l); err != nil {
@@ -98,13 +104,16 @@ func (s *job) report(sh *sheet, e *entry) error {
 	return nil
 }
 
+func place(l *record.Line) string {
+	if l.InPlace {
+		return "in place"
+	}
+	return "out of place"
+}
+
 // explain prints how a line was measured.
 func explain(w io.Writer, l *record.Line) {
-	place := "out of place"
-	if l.InPlace {
-		place = "in place"
-	}
-	fmt.Fprintf(w, "#   %s: %d batches of %d calls, mean %.2f, p99 %.2f us", place, l.Batches, l.Batch, l.MeanUS, l.P99US)
+	fmt.Fprintf(w, "#   %s: %d batches of %d calls, mean %.2f, p99 %.2f us", place(l), l.Batches, l.Batch, l.MeanUS, l.P99US)
 	if l.Cycles > 0 {
 		fmt.Fprintf(w, ", cycles %s", joined(l.CycleUS))
 	}
@@ -125,6 +134,7 @@ func joined(us []float64) string {
 // conclude prints what comes after the last row.
 func (s *job) conclude(sh *sheet) {
 	sh.sum.print(s.print)
+	sh.use.print(s.print, s.peerName())
 	if sh.peerWrong > 0 {
 		fmt.Fprintf(s.print, "# The peer got %d elements wrong\n#\n", sh.peerWrong)
 	}

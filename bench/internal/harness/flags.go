@@ -37,6 +37,7 @@ type config struct {
 	peerFile  string
 	json      string
 	verbose   bool
+	usage     bool
 	args      []string
 }
 
@@ -88,6 +89,7 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	fs.IntVar(&c.batch, "batch", 0, "`calls` that are timed together; 0: enough for 100µs")
 	fs.IntVar(&c.blocks, "blocks", 5, "number of `blocks` in which ours and the peer's take turns")
 	fs.BoolVar(&c.verbose, "v", false, "print how each row was measured")
+	alias("C", "report_cputime", func(n, u string) { fs.BoolVar(&c.usage, n, false, u) }, "print how much of a processor each row took, and how much of that to wait")
 
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-go/weft/bench/internal/record"
 	"github.com/weft-go/weft/bench/peers/mpiloop"
+	"github.com/weft-go/weft/collectives"
 	"github.com/weft-go/weft/comm"
 )
 
@@ -150,6 +151,7 @@ type job struct {
 	pool     pool // of weft's buffers
 	peerPool pool // of the peer's
 	env      record.Env
+	cost     waitCosts
 	out      *record.Writer
 	print    io.Writer // nothing on ranks but 0
 	progress progress
@@ -191,6 +193,11 @@ func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 		return err
 	}
 	s.sheets = newSheets(s.cfg, s.ranks)
+	// All at once, as they wait.
+	if err := collectives.Barrier(ctx, c); err != nil {
+		return err
+	}
+	s.cost.pause, s.cost.yield = c.WaitPolicy().Costs()
 	if err := s.allocate(ctx); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 		}
 	}
 	before := transportCounters(s.c)
-	m := meter{c: s.c, cfg: s.cfg}
+	m := meter{c: s.c, cfg: s.cfg, cost: s.cost}
 	if err := m.measure(ctx, lanes); err != nil {
 		return result{}, err
 	}
@@ -115,6 +115,7 @@ func (s *job) line(l *lane, events counters) *record.Line {
 		SpreadPct: sum.spread * 100, Batch: l.batch, Batches: l.batches * s.cfg.blocks, Warm: s.cfg.warm,
 		Reports: events.reports, Retries: events.retries, Reroutes: events.reroutes, Env: s.env,
 	}
+	setUsage(line, l.used)
 	if p.coll.reduces {
 		line.Op = p.op.String()
 	}
@@ -135,6 +136,7 @@ func (s *job) line(l *lane, events counters) *record.Line {
 func (s *job) compare(line *record.Line, l *lane) {
 	sum := summarize(l.samples)
 	setPeer(line, s.peer.name, sum.median*1e6, sum.spread*100)
+	setPeerUsage(line, l.used)
 }
 
 // lookUp adds the times of another run to a line, if it has them.

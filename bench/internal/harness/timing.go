@@ -32,6 +32,8 @@ type lane struct {
 	batches int         // of a block
 	samples [][]float64 // by block: seconds per call
 	wrong   int64       // elements, here and then on all ranks
+	use     processorUse
+	used    []float64 // its sums, of all ranks
 }
 
 // A meter measures the lanes of a row. All ranks do the same.
@@ -39,6 +41,7 @@ type meter struct {
 	c    *comm.Communicator
 	cfg  *config
 	next int64 // number of the next call of any lane, by which slots rotate
+	cost waitCosts
 }
 
 func (m *meter) barrier(ctx context.Context) error { return collectives.Barrier(ctx, m.c) }
@@ -159,6 +162,7 @@ func (m *meter) block(ctx context.Context, l *lane, last bool) error {
 		l.pass.restore()
 	}
 	samples := make([]float64, l.batches)
+	watch := startWatch(m.c)
 	for i := range samples {
 		d, err := m.timed(ctx, l, l.batch)
 		if err != nil {
@@ -166,6 +170,7 @@ func (m *meter) block(ctx context.Context, l *lane, last bool) error {
 		}
 		samples[i] = d.Seconds() / float64(l.batch)
 	}
+	watch.stop(m.c, l.batches*l.batch, &l.use)
 	l.samples = append(l.samples, samples)
 	if last && m.cfg.check > 0 && !l.pass.inPlace {
 		l.wrong += l.pass.verify(m.next-1, l.tamper)
@@ -177,7 +182,8 @@ func (m *meter) block(ctx context.Context, l *lane, last bool) error {
 // calls begin there.
 func (p *pass) restore() { copy(p.pool.dst, p.pool.src) }
 
-// collect replaces each sample by the largest of all ranks, and adds up what is wrong.
+// collect replaces each sample by the largest of all ranks, and adds up what is wrong
+// and what was used.
 func (m *meter) collect(ctx context.Context, lanes []*lane) error {
 	wrong := make([]int64, len(lanes))
 	for i, l := range lanes {
@@ -187,6 +193,10 @@ func (m *meter) collect(ctx context.Context, lanes []*lane) error {
 			}
 		}
 		wrong[i] = l.wrong
+		l.used = l.use.sums(m.cost)
+		if err := collectives.AllReduce(ctx, m.c, l.used, l.used, kernels.Sum); err != nil {
+			return err
+		}
 	}
 	if err := collectives.AllReduce(ctx, m.c, wrong, wrong, kernels.Sum); err != nil {
 		return err

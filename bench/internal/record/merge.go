@@ -53,6 +53,13 @@ func Merge(cycles []*Line) *Line {
 			l.Wrong = ref(*l.Wrong + *c.Wrong)
 		}
 	}
+	for _, value := range []func(*Line) **float64{
+		func(l *Line) **float64 { return &l.CPUPct }, func(l *Line) **float64 { return &l.WaitPct },
+		func(l *Line) **float64 { return &l.Yields }, func(l *Line) **float64 { return &l.Sleeps },
+		func(l *Line) **float64 { return &l.PeerCPUPct },
+	} {
+		*value(&l) = mean(each(cycles, func(l *Line) *float64 { return *value(l) }))
+	}
 	l.PeerCycleUS, l.RatioSpreadPct = each(cycles, func(l *Line) *float64 { return l.PeerP50US }), nil
 	within := each(cycles, func(l *Line) *float64 { return l.PeerSpreadPct })
 	ratios := each(cycles, func(l *Line) *float64 { return l.Ratio })
@@ -82,6 +89,18 @@ func each(lines []*Line, value func(*Line) *float64) []float64 {
 		values = append(values, *v)
 	}
 	return values
+}
+
+// mean is nil if there are no values.
+func mean(values []float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return ref(sum / float64(len(values)))
 }
 
 // median takes at least one value.

@@ -15,7 +15,8 @@ import (
 func cycle(us, spread, peerUS, peerSpread float64, wrong int64) *Line {
 	return &Line{Library: "weft", Coll: "allreduce", Bytes: 6000, TimeUS: us, P50US: us, P99US: 2 * us, MeanUS: us + 1, SpreadPct: spread,
 		AlgBW: 6000 / us / 1e3, BusBW: ref(3000 / us / 1e3), Wrong: &wrong, Batch: int(us), Batches: 5, Reports: 1, Retries: 2, Reroutes: 3,
-		PeerP50US: &peerUS, PeerSpreadPct: &peerSpread, Ratio: ref(peerUS / us)}
+		PeerP50US: &peerUS, PeerSpreadPct: &peerSpread, Ratio: ref(peerUS / us),
+		CPUPct: ref(us), WaitPct: ref(us / 2), Yields: ref(us / 4), Sleeps: ref(us / 8), PeerCPUPct: ref(peerUS)}
 }
 
 // TestMerge: the machine is twice as slow in the third cycle, which changes
@@ -38,6 +39,8 @@ func TestMerge(t *testing.T) {
 	require.InDelta(t, 100*17.2/24.6, *l.PeerSpreadPct, 1e-12)
 	require.InDelta(t, 2.0, *l.Ratio, 1e-12, "the median of 2, 2.05, 1.9: not 24.6 by 12")
 	require.InDelta(t, 5, *l.RatioSpreadPct, 1e-9)
+	require.InDeltaSlice(t, []float64{44 / 3.0, 22 / 3.0, 11 / 3.0, 5.5 / 3.0, 86.4 / 3},
+		[]float64{*l.CPUPct, *l.WaitPct, *l.Yields, *l.Sleeps, *l.PeerCPUPct}, 1e-9)
 	after, err := json.Marshal(cycles)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after), "the cycles are left as they are")

@@ -46,6 +46,15 @@ type Line struct {
 	Batches       int      `json:"batches"` // how many of those
 	Warm          bool     `json:"warm"`    // one buffer over and over
 
+	// What a rank used of one processor while calls were timed, in percent, on
+	// average; what of that was to wait, by an estimate; and per call. Missing in
+	// older files, and of libraries that run on their own.
+	CPUPct     *float64 `json:"cpu_pct,omitempty"`
+	WaitPct    *float64 `json:"wait_pct,omitempty"`
+	Yields     *float64 `json:"yields,omitempty"`
+	Sleeps     *float64 `json:"sleeps,omitempty"`
+	PeerCPUPct *float64 `json:"peer_cpu_pct,omitempty"` // of the peer in the same process
+
 	// Only if the sweep was repeated.
 	Cycles         int       `json:"cycles,omitempty"`        // how often it was
 	CycleUS        []float64 `json:"cycle_us,omitempty"`      // each cycle's median

@@ -1,0 +1,44 @@
+package progress
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWaitStats: a wait counts what it does in its stages, and one for what is there
+// counts nothing.
+func TestWaitStats(t *testing.T) {
+	for _, p := range []WaitPolicy{{}, {InProcess: true}, {Oversubscribed: true}} {
+		es := open(t, tiny(2), func(c *Config) { c.Policy = p })
+		for _, e := range es {
+			e.Begin(t.Context(), time.Millisecond, 1, 1)
+		}
+		require.NoError(t, es[1].Send(0, []byte("here")))
+		_, err := es[0].Recv(1, 4)
+		require.NoError(t, err)
+		require.Zero(t, es[0].Waits())
+		before := es[0].Waits()
+		_, err = es[0].Recv(1, 4)
+		require.Error(t, err)
+		got := es[0].Waits().Sub(before)
+		polls, pauses := es[0].wait.spins()
+		require.Equal(t, pausesOf(polls, pauses), got.Pauses, "%+v", p)
+		require.EqualValues(t, es[0].wait.yields(), got.Yields, "%+v", p)
+		require.Positive(t, got.Sleeps)
+		require.Zero(t, es[0].Waits().Sub(es[0].Waits()))
+	}
+	require.EqualValues(t, eagerPolls, pausesOf(eagerPolls, 8))
+	require.EqualValues(t, eagerPolls+16, pausesOf(eagerPolls+2, 8))
+}
+
+func TestWaitCosts(t *testing.T) {
+	for _, p := range []WaitPolicy{{}, {InProcess: true}, {Oversubscribed: true}} {
+		pause, yield := p.Costs()
+		require.GreaterOrEqual(t, pause, 0.0)
+		require.Less(t, pause, 1e-3)
+		require.Positive(t, yield)
+		require.Less(t, yield, 1.0)
+	}
+}
