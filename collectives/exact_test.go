@@ -284,6 +284,7 @@ func TestMain(m *testing.M) {
 	ranktest.Main(m, map[string]func() error{
 		"exact": exactProgram, "soak": soakProgram, "failure": failureProgram, "suicide": suicideProgram, "lastwords": lastWordsProgram, "closerace": closeRaceProgram, "algorithms": algorithmsProgram,
 		"quiet":       quietProgram,
+		"waiting":     waitingProgram,
 		"metamorphic": metamorphicProgram,
 		"fabricsoak":  fabricSoakProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,

@@ -37,8 +37,6 @@ func TestWaitCosts(t *testing.T) {
 	for _, p := range []WaitPolicy{{}, {InProcess: true}, {Oversubscribed: true}} {
 		pause, yield := p.Costs()
 		require.GreaterOrEqual(t, pause, 0.0)
-		require.Less(t, pause, 1e-3)
 		require.Positive(t, yield)
-		require.Less(t, yield, 1.0)
 	}
 }

@@ -27,6 +27,11 @@ func environment(c *comm.Communicator, program string, args []string, mpi string
 	}
 }
 
+// Environment tells what the results of a program of ranks depend on.
+func Environment(c *comm.Communicator, program string, args []string) record.Env {
+	return environment(c, program, args, launcherMPI(c.Source()))
+}
+
 // commandLine is the command without what has no effect on results: the file
 // that they go to.
 func commandLine(program string, args []string) string {

@@ -28,7 +28,7 @@ type watch struct {
 
 func startWatch(c *comm.Communicator) watch {
 	waits, _ := c.Waits() // if this fails, so does the next call, and says why
-	return watch{time.Now(), processTime(), waits}
+	return watch{time.Now(), ProcessTime(), waits}
 }
 
 // stop adds what has come since the start to u.

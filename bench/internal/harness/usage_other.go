@@ -4,5 +4,5 @@ package harness
 
 import "time"
 
-// processTime is not known.
-func processTime() time.Duration { return 0 }
+// ProcessTime is not known.
+func ProcessTime() time.Duration { return 0 }
