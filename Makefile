@@ -18,11 +18,15 @@ TESTFLAGS ?=
 # What the soak counts is added to this file, as lines of JSON.
 SOAK_RESULTS ?=
 
+# How long ranks compete in make fairness, and the file for what comes of it.
+FAIRNESS_TIME    ?= 10m
+FAIRNESS_RESULTS ?=
+
 # The sets of instructions below the best, which all other runs have. (The tests
 # that hold each of them against plain Go are in all runs.)
 TIERS     ?= go avx2
 
-.PHONY: help setup build demo test bench model soak asm kernels lint clean
+.PHONY: help setup build demo test bench model soak fairness asm kernels lint clean
 
 help:
 	@echo 'make demo    train a network on 4 ranks, started by mpirun'
@@ -30,6 +34,7 @@ help:
 	@echo 'make bench   run all benchmarks, ours and the peers'"'"', and draw the pictures'
 	@echo 'make model   check the rules of exactly once by all interleavings, further than the tests do'
 	@echo 'make soak    a million collectives on a fabric that fails, SOAK_RESULTS=FILE for its counts'
+	@echo 'make fairness 8 ranks make mixed calls for 10 minutes, FAIRNESS_RESULTS=FILE for what each got'
 	@echo 'make asm     generate the vector kernels'
 	@echo 'make kernels compile the CUDA kernels'
 	@echo 'make lint    check formatting, vet, staticcheck, import direction'
@@ -73,6 +78,10 @@ soak: setup
 	$(GO) test -count=1 -timeout 60m -tags rules ./transport/progress -run Without
 	WEFT_TEST_LONG=1 WEFT_TEST_RESULTS=$(abspath $(SOAK_RESULTS)) \
 		scripts/gotest -count=1 -timeout 120m -run Fabric ./collectives
+
+fairness: setup
+	$(GO) build -o bin/ ./cmd/weft ./bench/fairness
+	bin/weft run -n 8 -- bin/fairness -d $(FAIRNESS_TIME) -ratio 3 -stall 2s $(if $(FAIRNESS_RESULTS),-json $(abspath $(FAIRNESS_RESULTS)))
 
 asm: setup
 	cd kernels/gen && $(GO) run . -dir ..
