@@ -15,17 +15,9 @@ var library string
 var libraryErr error
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		// With a prepared library the tests also run where there is no compiler.
-		if library = os.Getenv("WEFT_TEST_CUDA_DOUBLE"); library != "" {
-			return m.Run()
-		}
-		dir, err := os.MkdirTemp("", "weft-cuda")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		library, libraryErr = cudatest.BuildIn(dir)
-		return m.Run()
-	}())
+	// With a prepared library the tests also run where there is no compiler.
+	if library = os.Getenv("WEFT_TEST_CUDA_DOUBLE"); library == "" {
+		library, libraryErr = cudatest.Library()
+	}
+	os.Exit(m.Run())
 }

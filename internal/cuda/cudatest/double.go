@@ -3,7 +3,9 @@
 package cudatest
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,32 +24,51 @@ var Headers = []string{"nvidia-cuda-runtime==13.5.37", "nvidia-cuda-runtime-cu12
 //go:embed testdata/double.c
 var source []byte
 
-// Build compiles the double and returns the path of the library, which is gone
-// when the test is over. It is no driver but in the tests: $WEFT_CUDA_DRIVER
-// has the package cuda take it, in this process or others.
+// Library returns the path of the double's library, which is compiled the first time
+// and kept beside the headers. It is no driver but in the tests: $WEFT_CUDA_DRIVER has
+// the package cuda take it, in this process or others.
 //
 // In the environment, WEFT_DOUBLE_DEVICES says how many devices there are (2),
 // WEFT_DOUBLE_APART that they don't reach each other, and WEFT_DOUBLE_QUIET
 // that calls are not to be written down.
-func Build(t testing.TB) string {
-	t.Helper()
-	library, err := BuildIn(t.TempDir())
-	require.NoError(t, err)
-	return library
-}
-
-// BuildIn is Build for those who have no test yet.
-func BuildIn(dir string) (library string, err error) {
+func Library() (string, error) {
 	include, err := IncludeDir(Headers[0])
 	if err != nil {
 		return "", err
 	}
-	c := filepath.Join(dir, "double.c")
+	sum := sha256.Sum256(append([]byte(Headers[0]), source...))
+	dir := filepath.Join(include, "../../..")
+	library := filepath.Join(dir, fmt.Sprintf("libdouble-%x.so", sum[:8]))
+	if _, err := os.Stat(library); err == nil {
+		return library, nil
+	}
+	temp, err := os.MkdirTemp(dir, "double")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(temp)
+	c, out := filepath.Join(temp, "double.c"), filepath.Join(temp, "libdouble.so")
 	if err := os.WriteFile(c, source, 0o600); err != nil {
 		return "", err
 	}
-	library = filepath.Join(dir, "libdouble.so")
-	return library, Compile("-O1", "-fPIC", "-shared", "-pthread", "-I", include, "-o", library, c)
+	if err := Compile("-O1", "-fPIC", "-shared", "-pthread", "-I", include, "-o", out, c); err != nil {
+		return "", err
+	}
+	return library, os.Rename(out, library)
+}
+
+// Use has the package cuda take the double, in this process and those it starts, unless
+// WEFT_TEST_GPU is set, for tests that are to run on what the machine has. It returns the double,
+// or nil.
+func Use(t testing.TB) *Double {
+	t.Helper()
+	if os.Getenv("WEFT_TEST_GPU") != "" {
+		return nil
+	}
+	library, err := Library()
+	require.NoError(t, err)
+	require.NoError(t, os.Setenv("WEFT_CUDA_DRIVER", library)) // for all tests: a process has one driver
+	return Open(t, library)
 }
 
 // Compile runs the C compiler with its warnings as errors.
@@ -98,7 +119,7 @@ type Double struct {
 	take, fail, nothing uintptr
 }
 
-// Open loads the library that [Build] returned, or attaches to it if it is loaded.
+// Open loads the library, or attaches to it if it is loaded.
 func Open(t testing.TB, library string) *Double {
 	t.Helper()
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
