@@ -34,6 +34,10 @@ const (
 	OpSplit
 	OpDup
 	OpAlloc
+	OpOpenDevice
+	OpAllocDevice
+	OpRegister
+	OpFreeDevice
 	// Not collective: they have a peer instead of a root, and a tag.
 	OpSend
 	OpRecv
@@ -68,6 +72,10 @@ var collectiveForms = [...]collectiveForm{
 	OpSplit:              {name: "Split"},
 	OpDup:                {name: "Dup"},
 	OpAlloc:              {name: "Alloc"},
+	OpOpenDevice:         {name: "OpenDevice"},
+	OpAllocDevice:        {name: "AllocDevice"},
+	OpRegister:           {name: "Register"},
+	OpFreeDevice:         {name: "DeviceBuffer.Free"},
 	OpSend:               {name: "Send"},
 	OpRecv:               {name: "Recv"},
 }

@@ -49,6 +49,11 @@ func (c *Communicator) Close() error {
 
 // shut leaves one communicator.
 func (c *Communicator) shut() error {
+	d := c.device.Load()
+	var work error
+	if d != nil {
+		work = d.quiesce() // while the others still answer
+	}
 	c.leaveAgreement()
 	cause := c.stop.Err()
 	c.stop.Set(ErrClosed) // ends a call of another goroutine, and refuses new ones
@@ -85,7 +90,15 @@ func (c *Communicator) shut() error {
 		c.logger.Warn("closed while a rank does not answer", "cause", cause)
 	}
 	c.world.unregister(c)
-	var errs []error
+	errs := []error{work}
+	if d != nil {
+		work = d.close()
+		if cause == nil {
+			errs = append(errs, work)
+		} else {
+			c.world.tidied(work)
+		}
+	}
 	if !c.told.Load() {
 		errs = append(errs, c.untold(cause))
 	}

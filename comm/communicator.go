@@ -54,6 +54,7 @@ type Communicator struct {
 	allocs       uint32             // calls of Alloc that gave memory
 	mapped       atomic.Bool        // some of them, if that memory is mapped by all
 	places       atomic.Pointer[[]placed]
+	device       atomic.Pointer[Device] // nil until it is first needed
 }
 
 // freer is an allocation that Close frees.

@@ -24,6 +24,7 @@ type settings struct {
 	reroute   bool
 	algorithm string
 	commit    bool
+	device    int // ordinal, or negative: by the rank
 	logger    *slog.Logger
 }
 
@@ -144,9 +145,22 @@ func WithCommit() Option {
 	}
 }
 
+// WithDevice says which GPU this process's ranks have, by its number in this process
+// (WEFT_DEVICE). By default the ranks of a node take turns: the local rank modulo the
+// number of GPUs. GPUs are touched by calls on them only.
+func WithDevice(ordinal int) Option {
+	return func(s *settings) error {
+		if ordinal < 0 {
+			return fmt.Errorf("%w: device %d", ErrArgument, ordinal)
+		}
+		s.device = ordinal
+		return nil
+	}
+}
+
 // configure applies the environment, then the options.
 func configure(opts []Option, getenv func(string) string) (settings, error) {
-	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: true, logger: slog.New(slog.DiscardHandler)}
+	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: true, device: -1, logger: slog.New(slog.DiscardHandler)}
 	var env []Option
 	from := func(name string, o Option) {
 		env = append(env, func(s *settings) error {
@@ -188,6 +202,13 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 			return s, fmt.Errorf("weft: WEFT_COMMIT: %w: %q is neither 1 nor 0", ErrArgument, v)
 		}
 		s.commit = on
+	}
+	if v := getenv("WEFT_DEVICE"); v != "" {
+		i, err := strconv.Atoi(v)
+		if err != nil {
+			return s, fmt.Errorf("weft: WEFT_DEVICE: %w: %q is not the number of a device", ErrArgument, v)
+		}
+		from("WEFT_DEVICE", WithDevice(i))
 	}
 	if v := getenv("WEFT_LOG"); v != "" {
 		var level slog.Level
