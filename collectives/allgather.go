@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
 )
 
 // AllGather gathers src of every rank in dst on every rank, in rank order. src
@@ -13,7 +14,11 @@ import (
 // the result is there. Errors: [ErrCount], [ErrOverlap], [ErrType], and those of
 // the package.
 func AllGather[T any](ctx context.Context, c *comm.Communicator, dst, src []T) error {
-	o := allGather(c, elementOf[T](), bytesOf(dst), bytesOf(src))
+	e, d, s := elementOf[T](), bytesOf(dst), bytesOf(src)
+	if few(len(s)) && e.t != kernels.TypeInvalid && len(d) == c.Size()*len(s) && mayBlock(s, d, c.Rank()*len(s)) {
+		return quick(ctx, c, plan.AllGather, e.t, 0, 0, len(src), len(s), d, s)
+	}
+	o := allGather(c, e, d, s)
 	return o.run(ctx)
 }
 

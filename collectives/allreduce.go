@@ -6,7 +6,6 @@ import (
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
-	"github.com/weft-go/weft/transport/progress"
 )
 
 // AllReduce reduces the count elements of src over all ranks and stores the
@@ -14,10 +13,11 @@ import (
 // all ranks; dst may be src. It blocks until the result is there. Errors:
 // [ErrCount], [ErrOverlap], [ErrOperator], and those of the package.
 func AllReduce[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op) error {
-	if d, s := kernels.Bytes(dst), kernels.Bytes(src); len(s) <= progress.ShortBytes && len(d) == len(s) {
-		return allReduceShort(ctx, c, numberOf[T](), d, s, op)
+	e, d, s := numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src)
+	if few(len(s)) && len(d) == len(s) && op.Supports(e.t) && mayAlias(d, s) {
+		return quick(ctx, c, plan.AllReduce, e.t, op, 0, len(src), len(s), d, s)
 	}
-	o := allReduce(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op})
+	o := allReduce(c, e, d, s, operator{op: op})
 	return o.run(ctx)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
 )
 
 // AllToAll sends block p of src to rank p, where it becomes block Rank of dst.
@@ -12,7 +13,11 @@ import (
 // all ranks; dst may be src. It blocks until the result is there. Errors:
 // [ErrCount], [ErrOverlap], [ErrType], and those of the package.
 func AllToAll[T any](ctx context.Context, c *comm.Communicator, dst, src []T) error {
-	o := allToAll(c, elementOf[T](), bytesOf(dst), bytesOf(src))
+	e, d, s := elementOf[T](), bytesOf(dst), bytesOf(src)
+	if n := c.Size(); n > 0 && few(len(s)/n) && e.t != kernels.TypeInvalid && len(d) == len(s) && len(src)%n == 0 && mayAlias(d, s) {
+		return quick(ctx, c, plan.AllToAll, e.t, 0, 0, len(src), len(s)/n, d, s)
+	}
+	o := allToAll(c, e, d, s)
 	return o.run(ctx)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
 )
 
 // Broadcast copies the root's buf to buf on all ranks. buf has the same number
@@ -12,7 +13,11 @@ import (
 // that may be before the others have begun. Errors: [ErrRoot], [ErrType], and
 // those of the package.
 func Broadcast[T any](ctx context.Context, c *comm.Communicator, buf []T, root int) error {
-	o := broadcast(c, elementOf[T](), bytesOf(buf), root)
+	e, b := elementOf[T](), bytesOf(buf)
+	if few(len(b)) && e.t != kernels.TypeInvalid && isRoot(c, root) {
+		return quick(ctx, c, plan.Broadcast, e.t, 0, root, len(buf), len(b), b, nil)
+	}
+	o := broadcast(c, e, b, root)
 	return o.run(ctx)
 }
 

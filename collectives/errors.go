@@ -70,6 +70,9 @@ func checkRoot(c *comm.Communicator, root int) error {
 	return nil
 }
 
+// isRoot says whether root is one of c's ranks.
+func isRoot(c *comm.Communicator, root int) bool { return uint(root) < uint(c.Size()) }
+
 // checkCount checks the number of elements of a slice given in bytes.
 func checkCount(name string, b []byte, e element, want int) error {
 	if got := e.count(b); got != want {
@@ -89,19 +92,25 @@ func checkBlocks(c *comm.Communicator, name string, total int) error {
 // checkBlock allows a part that shares nothing with the whole, or is the block
 // of it that begins at byte at.
 func checkBlock(partName string, part []byte, wholeName string, whole []byte, at int) error {
-	if same(part, within(whole, at, len(part))) || apart(part, whole) {
+	if mayBlock(part, whole, at) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s may only be this rank's block of %s", ErrOverlap, partName, wholeName)
 }
 
+func mayBlock(part, whole []byte, at int) bool {
+	return same(part, within(whole, at, len(part))) || apart(part, whole)
+}
+
 // checkAlias allows slices that share nothing, or that are the same.
 func checkAlias(dst, src []byte) error {
-	if same(dst, src) || apart(dst, src) {
+	if mayAlias(dst, src) {
 		return nil
 	}
 	return ErrOverlap
 }
+
+func mayAlias(dst, src []byte) bool { return same(dst, src) || apart(dst, src) }
 
 // same says whether two slices are the same memory.
 func same(a, b []byte) bool {

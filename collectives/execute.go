@@ -25,7 +25,7 @@ type lanes interface {
 	BeginShort()
 	GiveShort(peer int, data []byte)
 	TakeShort(peer, n int) ([]byte, error)
-	EndShort()
+	EndShort() error
 	StageRound() uint64
 	OpenStage(round uint64, n int) ([]byte, error)
 	CountStage(peer, n int)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
 )
 
 // Gather gathers src of every rank in dst on the root, in rank order. src has
@@ -14,7 +15,11 @@ import (
 // begun. Errors: [ErrCount], [ErrOverlap], [ErrRoot], [ErrType], and those of the
 // package.
 func Gather[T any](ctx context.Context, c *comm.Communicator, dst, src []T, root int) error {
-	o := gather(c, elementOf[T](), bytesOf(dst), bytesOf(src), root)
+	e, d, s := elementOf[T](), bytesOf(dst), bytesOf(src)
+	if few(len(s)) && e.t != kernels.TypeInvalid && isRoot(c, root) && (c.Rank() != root || len(d) == c.Size()*len(s) && mayBlock(s, d, root*len(s))) {
+		return quick(ctx, c, plan.Gather, e.t, 0, root, len(src), len(s), d, s)
+	}
+	o := gather(c, e, d, s, root)
 	return o.run(ctx)
 }
 

@@ -15,7 +15,11 @@ import (
 // the root has begun. Errors: [ErrCount], [ErrOverlap], [ErrOperator], [ErrRoot],
 // and those of the package.
 func Reduce[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op, root int) error {
-	o := reduce(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op}, root)
+	e, d, s := numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src)
+	if few(len(s)) && op.Supports(e.t) && isRoot(c, root) && (c.Rank() != root || len(d) == len(s) && mayAlias(d, s)) {
+		return quick(ctx, c, plan.Reduce, e.t, op, root, len(src), len(s), d, s)
+	}
+	o := reduce(c, e, d, s, operator{op: op}, root)
 	return o.run(ctx)
 }
 

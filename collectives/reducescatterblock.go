@@ -15,7 +15,11 @@ import (
 // result is there. Errors: [ErrCount], [ErrOverlap], [ErrOperator], and those of the
 // package.
 func ReduceScatterBlock[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op) error {
-	o := reduceScatterBlock(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op})
+	e, d, s := numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src)
+	if few(len(d)) && op.Supports(e.t) && len(s) == c.Size()*len(d) && mayBlock(d, s, c.Rank()*len(d)) {
+		return quick(ctx, c, plan.ReduceScatter, e.t, op, 0, len(dst), len(d), d, s)
+	}
+	o := reduceScatterBlock(c, e, d, s, operator{op: op})
 	return o.run(ctx)
 }
 

@@ -66,15 +66,15 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r := &runner{e: e, chooser: ch, windowMessages: windowMessages, ranks: e.Ranks(), messageBytes: e.MessageBytes(), schedules: map[callKey]*plan.Schedule{}}
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
-	r.shorts = e.HasShorts() && e.Ranks() > 1 && e.Ranks() <= shortRanks
+	r.shorts = e.HasShorts() && e.Ranks() > 1
 	r.limits = defaultStagedLimits
 	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1
 	}
-	for _, k := range []plan.Collective{plan.AllReduce, plan.ReduceScatter, plan.AllGather, plan.AllToAll, plan.Barrier} {
-		if r.shorts && !ch.spec.Restricts(k) {
-			r.shortBytes[k] = progress.ShortBytes
+	for k, call := range calls {
+		if r.shorts && call != 0 && !ch.spec.Restricts(plan.Collective(k)) {
+			r.shortBytes[k] = shortLimit(r.ranks)
 		}
 	}
 	e.Extension = r

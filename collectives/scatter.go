@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
 )
 
 // Scatter sends block p of the root's src to dst on rank p. dst has count
@@ -13,7 +14,11 @@ import (
 // rank's part is done: on the root that may be before the others have begun. Errors:
 // [ErrCount], [ErrOverlap], [ErrRoot], [ErrType], and those of the package.
 func Scatter[T any](ctx context.Context, c *comm.Communicator, dst, src []T, root int) error {
-	o := scatter(c, elementOf[T](), bytesOf(dst), bytesOf(src), root)
+	e, d, s := elementOf[T](), bytesOf(dst), bytesOf(src)
+	if few(len(d)) && e.t != kernels.TypeInvalid && isRoot(c, root) && (c.Rank() != root || len(s) == c.Size()*len(d) && mayBlock(d, s, root*len(d))) {
+		return quick(ctx, c, plan.Scatter, e.t, 0, root, len(dst), len(d), d, s)
+	}
+	o := scatter(c, e, d, s, root)
 	return o.run(ctx)
 }
 

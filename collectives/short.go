@@ -6,120 +6,171 @@ import (
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport/progress"
 )
 
-// shortRanks is up to how many ranks calls of a few bytes go to all ranks at once.
-const shortRanks = 16
+// Calls whose blocks are a few bytes need no plan: each rank gives its block to every
+// other at once, or to the root, or the root gives, and who gets blocks takes them in
+// rank order.
 
-// short does a call whose blocks are a few bytes, without a plan: each rank gives its
-// block to every other at once, and takes theirs in rank order. It says whether it
-// did. All ranks come to the same answer.
+// shortLimit is up to how many bytes blocks go so, by ranks: a block is stored once for
+// each peer, where a schedule would store it less often.
+func shortLimit(ranks int) int {
+	if ranks == 2 {
+		return progress.ShortBytes
+	}
+	return 560
+}
+
+// short does a call by shorts if its blocks are of a few bytes, and says whether it did. All
+// ranks come to the same answer.
 func (r *runner) short(o *operation, dst []byte) (done bool, err error) {
-	x := &r.x
-	n := o.count * x.size
+	n := o.count * r.x.size
 	if n > r.shortBytes[o.kind] || n == 0 && o.kind != plan.Barrier { // of nothing nobody waits for another
 		return false, nil
 	}
-	e, me := x.lanes, r.e.Rank()
-	e.BeginShort()
-	switch o.kind {
-	case plan.AllToAll, plan.ReduceScatter:
-		for p := range r.ranks {
-			if p != me {
-				e.GiveShort(p, o.src[p*n:(p+1)*n])
-			}
-		}
-	default:
-		for p := range r.ranks {
-			if p != me {
-				e.GiveShort(p, o.src)
-			}
-		}
-	}
-	srcs := x.srcs[:0]
-	for p := range r.ranks {
-		var data []byte
-		if p != me {
-			if data, err = e.TakeShort(p, n); err != nil {
-				return true, err
-			}
-		}
-		switch o.kind {
-		case plan.AllReduce:
-			if p == me {
-				data = o.src
-			}
-			srcs = append(srcs, data)
-		case plan.ReduceScatter:
-			if p == me {
-				data = o.src[me*n : (me+1)*n]
-			}
-			srcs = append(srcs, data)
-		case plan.AllGather:
-			if p == me {
-				data = o.src
-			}
-			copy(dst[p*n:], data)
-		case plan.AllToAll:
-			if p == me {
-				data = o.src[me*n : (me+1)*n]
-			}
-			copy(dst[p*n:], data)
-		}
-	}
-	e.EndShort()
-	x.srcs = srcs
-	if len(srcs) > 0 {
-		err = x.reduce(dst, srcs, true, r.ranks)
-		clear(srcs)
-	}
-	return true, err
+	return true, r.exchange(o.kind, o.call.Root, dst, o.src)
 }
 
-// allReduceShort is an AllReduce of a few bytes. To make an operation first takes as
-// long as the call.
-func allReduceShort(ctx context.Context, c *comm.Communicator, t element, dst, src []byte, op kernels.Op) error {
-	if c == nil || len(src) == 0 || !op.Supports(t.t) || !same(dst, src) && !apart(dst, src) {
-		o := allReduce(c, t, dst, src, operator{op: op})
+// exchange does a call on blocks of a few bytes.
+func (r *runner) exchange(k plan.Collective, root int, dst, src []byte) error {
+	e, me := r.e, r.e.Rank()
+	e.BeginShort()
+	switch k {
+	case plan.AllToAll, plan.ReduceScatter:
+		n := len(src) / r.ranks
+		for p := range r.ranks {
+			if p != me {
+				e.GiveShort(p, src[p*n:(p+1)*n])
+			}
+		}
+	case plan.AllReduce, plan.AllGather, plan.Barrier:
+		for p := range r.ranks {
+			if p != me {
+				e.GiveShort(p, src)
+			}
+		}
+	case plan.Reduce, plan.Gather:
+		if me != root {
+			e.GiveShort(root, src)
+			return e.EndShort()
+		}
+	default:
+		if me != root {
+			data, err := e.TakeShort(root, len(dst))
+			if err != nil {
+				return err
+			}
+			copy(dst, data)
+			return e.EndShort()
+		}
+		if k == plan.Broadcast {
+			src = dst
+		}
+		for p := range r.ranks {
+			block := src
+			if k == plan.Scatter {
+				block = src[p*len(dst) : (p+1)*len(dst)]
+			}
+			if p != me {
+				e.GiveShort(p, block)
+			} else {
+				copy(dst, block)
+			}
+		}
+		return e.EndShort()
+	}
+	if err := r.takeAll(k, dst, src); err != nil {
+		return err
+	}
+	return e.EndShort()
+}
+
+// takeAll takes what all give to this rank, in rank order.
+func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
+	x, e, me := &r.x, r.e, r.e.Rank()
+	own, n := src, len(src)
+	if k == plan.AllToAll || k == plan.ReduceScatter {
+		n /= r.ranks
+		own = src[me*n : (me+1)*n]
+	}
+	reduces := k == plan.AllReduce || k == plan.Reduce || k == plan.ReduceScatter
+	srcs := x.srcs[:0]
+	for p := range r.ranks {
+		data := own
+		if p != me {
+			var err error
+			if data, err = e.TakeShort(p, n); err != nil {
+				return err
+			}
+		}
+		switch {
+		case reduces:
+			srcs = append(srcs, data)
+		case k != plan.Barrier:
+			copy(dst[p*n:], data)
+		}
+	}
+	if !reduces {
+		return nil
+	}
+	err := x.reduce(dst, srcs, true, r.ranks)
+	clear(srcs)
+	x.srcs = srcs[:0]
+	return err
+}
+
+// quick is the blocking form of a call on numbers whose arguments were looked at, with
+// blocks of n bytes: to make an operation first would take as long as a call of few. count
+// is what the call says of that.
+func quick(ctx context.Context, c *comm.Communicator, k plan.Collective, t kernels.Type, op kernels.Op, root, count, n int, dst, src []byte) error {
+	if c.Size() < 2 {
+		o := made(c, k, t, op, root, dst, src)
 		return o.run(ctx)
 	}
-	call := t.reduction(comm.OpAllReduce, len(src)/t.size, operator{op: op})
-	e, err := c.Begin(ctx, call)
+	e, err := c.BeginPlain(ctx, comm.PlainCall(calls[k], t, op, root, count))
 	if err != nil {
 		return err
 	}
 	r, _ := e.Extension.(*runner)
-	if r == nil || len(src) > r.shortBytes[plan.AllReduce] {
-		o := allReduce(c, t, dst, src, operator{op: op})
+	if r == nil || n > r.shortBytes[k] {
+		o := made(c, k, t, op, root, dst, src)
 		return o.do(ctx, e)
 	}
-	r.x.t, r.x.op, r.x.f = t.t, op, nil
-	return c.End(r.reduceShort(dst, src))
+	r.x.t, r.x.op, r.x.f = t, op, nil
+	return c.End(r.exchange(k, root, dst, src))
 }
 
-// reduceShort gives src to all and reduces what all give.
-func (r *runner) reduceShort(dst, src []byte) error {
-	e, me := r.e, r.e.Rank()
-	e.BeginShort()
-	for p := range r.ranks {
-		if p != me {
-			e.GiveShort(p, src)
-		}
-	}
-	srcs := r.x.srcs[:0]
-	for p := range r.ranks {
-		data := src
-		if p != me {
-			var err error
-			if data, err = e.TakeShort(p, len(src)); err != nil {
-				return err
-			}
-		}
-		srcs = append(srcs, data)
-	}
-	e.EndShort()
-	r.x.srcs = srcs
-	err := r.x.reduce(dst, srcs, true, r.ranks)
-	clear(srcs)
-	return err
+// calls are the calls of which quick makes those of few bytes.
+var calls = [plan.Barrier + 1]comm.Collective{
+	plan.AllReduce: comm.OpAllReduce, plan.Reduce: comm.OpReduce, plan.Broadcast: comm.OpBroadcast,
+	plan.AllGather: comm.OpAllGather, plan.AllToAll: comm.OpAllToAll, plan.Gather: comm.OpGather,
+	plan.Scatter: comm.OpScatter, plan.ReduceScatter: comm.OpReduceScatterBlock, plan.Barrier: comm.OpBarrier,
 }
+
+// made makes the operation of such a call.
+func made(c *comm.Communicator, k plan.Collective, t kernels.Type, op kernels.Op, root int, dst, src []byte) operation {
+	e := element{t: t, size: t.Size()}
+	switch k {
+	case plan.AllReduce:
+		return allReduce(c, e, dst, src, operator{op: op})
+	case plan.Reduce:
+		return reduce(c, e, dst, src, operator{op: op}, root)
+	case plan.Broadcast:
+		return broadcast(c, e, dst, root)
+	case plan.AllGather:
+		return allGather(c, e, dst, src)
+	case plan.AllToAll:
+		return allToAll(c, e, dst, src)
+	case plan.Gather:
+		return gather(c, e, dst, src, root)
+	case plan.Scatter:
+		return scatter(c, e, dst, src, root)
+	case plan.ReduceScatter:
+		return reduceScatterBlock(c, e, dst, src, operator{op: op})
+	}
+	return barrier(c)
+}
+
+// few says whether n bytes may go by shorts.
+func few(n int) bool { return 0 < n && n <= progress.ShortBytes }

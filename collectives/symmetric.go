@@ -86,7 +86,9 @@ func (r *runner) symmetric(o *operation, dst []byte) (done bool, err error) {
 		srcSame = srcSame && r.places[p].src.Buffer == own.src.Buffer
 		inPlace = inPlace || r.places[p].inPlace
 	}
-	r.x.lanes.EndShort()
+	if err := r.x.lanes.EndShort(); err != nil {
+		return true, err
+	}
 	switch o.kind {
 	case plan.AllReduce:
 		done = dstSame && srcSame
@@ -111,8 +113,7 @@ func (r *runner) symmetric(o *operation, dst []byte) (done bool, err error) {
 			}
 		}
 	}
-	r.x.lanes.EndShort()
-	return true, nil
+	return true, r.x.lanes.EndShort()
 }
 
 // tell gives the same short to all.

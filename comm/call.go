@@ -238,6 +238,11 @@ func (c *Communicator) begin(ctx context.Context, call Call, members *Members) (
 	if s.running() || !c.state.CompareAndSwap(uint64(s), uint64(s+2|1)) {
 		return nil, c.refuse(call, ErrConcurrent)
 	}
+	return c.begun(ctx, call, members, s)
+}
+
+// begun begins a call that has taken its turn, when the state was s.
+func (c *Communicator) begun(ctx context.Context, call Call, members *Members, s callState) (*progress.Engine, error) {
 	// Only now: Close stops first and looks for a running call then, so that one of
 	// the two sees the other, and no call begins on memory that is given back.
 	if err := c.stop.Err(); err != nil {

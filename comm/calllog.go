@@ -3,6 +3,7 @@ package comm
 import (
 	"sync/atomic"
 
+	"github.com/weft-go/weft/internal/release"
 	"github.com/weft-go/weft/kernels"
 )
 
@@ -26,7 +27,7 @@ const (
 // pack packs a collective call: a tag has no place.
 func (c Call) pack(seq uint64) packedCall {
 	p := packedCall{
-		a: uint64(c.Collective) | uint64(c.Type)<<8 | uint64(c.Op)<<16 | uint64(c.Root)<<24 | seq<<48,
+		a: packWhat(c.Collective, c.Type, c.Op, c.Root) | seq<<48,
 		b: uint64(c.Count) | seq<<48,
 	}
 	if c.ElemBytes != 0 || c.Func || c.Digest != 0 {
@@ -38,6 +39,10 @@ func (c Call) pack(seq uint64) packedCall {
 		p.d = uint64(c.Digest) | seq<<48
 	}
 	return p
+}
+
+func packWhat(k Collective, t kernels.Type, op kernels.Op, root int) uint64 {
+	return uint64(k) | uint64(t)<<8 | uint64(op)<<16 | uint64(root)<<24
 }
 
 func (p packedCall) unpack() Call {
@@ -86,11 +91,11 @@ type callLog [16]struct {
 func (l *callLog) store(seq uint64, p packedCall) {
 	r := &l[seq%uint64(len(l))]
 	if p.a&packedMore != 0 {
-		r.c.Store(p.c)
-		r.d.Store(p.d)
+		release.Store(&r.c, p.c)
+		release.Store(&r.d, p.d)
 	}
-	r.a.Store(p.a)
-	r.b.Store(p.b)
+	release.Store(&r.a, p.a)
+	release.Store(&r.b, p.b)
 }
 
 // load returns call number seq if it is still there.

@@ -33,6 +33,7 @@ type Communicator struct {
 	state    atomic.Uint64   // callState
 	ctx      context.Context // of the running call
 	log      callLog
+	plain    plainCalls
 	history  uint32 // of the signatures of all calls up to the running one
 	xchg     exchanges
 	asks     questions

@@ -56,6 +56,7 @@ type Engine struct {
 
 	// tag of the current call
 	seq, signature uint32
+	used           bool // messages were sent, received or salted in it
 
 	mail  *Mail // nil if the layout has no mail lanes
 	group group // multicast memory
@@ -266,6 +267,13 @@ func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, s
 	e.wait.ctx, e.wait.timeout, e.wait.deadline = ctx, timeout, time.Time{}
 	e.seq, e.signature = uint32(seq), signature
 	e.group.open = false
+	if e.used {
+		e.renewParts()
+	}
+}
+
+func (e *Engine) renewParts() {
+	e.used = false
 	for i := range e.out {
 		e.out[i].part, e.out[i].salt = 0, 0
 		e.in[i].part, e.in[i].salt = 0, 0
@@ -275,6 +283,7 @@ func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, s
 // Salt adds to the signature of this call's messages to and from a peer what
 // only the two of them must agree on. It comes before the first of them.
 func (e *Engine) Salt(peer int, out, in uint32) {
+	e.used = true
 	e.out[peer].salt, e.in[peer].salt = out, in
 }
 
@@ -299,6 +308,7 @@ func (e *Engine) Send(peer int, data []byte) error {
 	tag.put(e.stage)
 	putBulletin(e.stage, e.group.bulletin)
 	lane.part++
+	e.used = true
 	return e.send(&lane.outEnd, step, tagBytes, data)
 }
 
@@ -398,6 +408,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		e.renew(&in.inEnd, peer)
 	}
 	in.part++
+	e.used = true
 	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
 }
 

@@ -143,7 +143,15 @@ func (l Layout) shorts() uint64 { return uint64(l.Ranks) * (l.lanes().bytes + l.
 
 // stages is where a rank's stage begins.
 func (l Layout) stages() uint64 {
-	return roundUpTo(l.shorts()+uint64(l.Ranks)*shortRow, transport.CounterAlign)
+	return l.shorts() + uint64(l.shortRows())*shortBytes
+}
+
+// shortRows is for how many ranks there are shorts.
+func (l Layout) shortRows() int {
+	if l.Ranks > ShortRanks {
+		return 0
+	}
+	return l.Ranks
 }
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.

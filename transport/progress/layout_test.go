@@ -25,16 +25,17 @@ func TestDefaultLayout(t *testing.T) {
 		if l.MailSlotBytes > minMailSlot {
 			require.LessOrEqual(t, mail, mailBudget, "%d ranks", n)
 		}
-		lane := l.lanes().bytes + l.mail().bytes + shortRow
+		lane, shorts := l.lanes().bytes+l.mail().bytes, l.stages()-l.shorts()
+		require.EqualValues(t, n, l.shorts()/lane)
+		require.LessOrEqual(t, shorts, uint64(ShortRanks)*shortBytes)
 		stage := l.Bytes() - l.stages()
 		if n > 1 && n <= stageRanks {
 			require.EqualValues(t, 1<<20+18*stageHead, stage)
 		} else {
 			require.Zero(t, stage)
 		}
-		require.EqualValues(t, n, l.stages()/lane)
 		// What the counters take beside, and the unused lanes to itself.
-		require.LessOrEqual(t, l.stages(), uint64(slots+mail)+lane+uint64(n*((l.Cells+l.MailCells+4)*transport.CounterAlign+shortRow)))
+		require.LessOrEqual(t, l.shorts(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+4)*transport.CounterAlign))
 	}
 	require.Equal(t, maxSlot, DefaultLayout(2).SlotBytes)
 	require.Equal(t, minSlot, DefaultLayout(1024).SlotBytes)
@@ -111,7 +112,7 @@ func TestLayoutRanges(t *testing.T) {
 						}
 					}
 					first, second := l.complete()
-					take(l.shorts(), ranks*shortRow, shortLine)
+					take(l.shorts(), l.shortRows()*int(shortBytes), shortLine)
 					if l.StageSlots > 0 {
 						take(l.stages(), int(l.stageArea()), stageHead)
 					}

@@ -55,7 +55,9 @@ func TestShorts(t *testing.T) {
 								return fmt.Errorf("rank %d: %d bytes from %d are wrong", me, k, p)
 							}
 						}
-						e.EndShort()
+						if err := e.EndShort(); err != nil {
+							return err
+						}
 					}
 				}
 				return nil

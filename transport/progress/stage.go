@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/weft-go/weft/internal/release"
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/internal/mapped"
 )
@@ -142,7 +143,7 @@ func (e *Engine) PublishStage(t uint64) {
 	head := s.own[s.head(t):]
 	binary.LittleEndian.PutUint64(head[8:], uint64(e.signature)<<32|uint64(e.seq))
 	binary.LittleEndian.PutUint64(head[16:], s.ended)
-	storeWord(mapped.Word(head, 0), t+1)
+	release.Store(mapped.Word(head, 0), t+1)
 	s.unheard = true
 }
 
@@ -180,7 +181,7 @@ func (e *Engine) TakeStage(peer int, t uint64, n int) ([]byte, error) {
 func (e *Engine) EndStage(t uint64) {
 	s := e.stages
 	s.ended = t + 1
-	storeWord(mapped.Word(s.own, 0), s.ended)
+	release.Store(mapped.Word(s.own, 0), s.ended)
 	e.ringStages()
 }
 

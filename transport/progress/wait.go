@@ -142,7 +142,7 @@ func (w *waiter) look(words []word) (got uint64, which int) {
 		} else {
 			got = w.mem.load(words[i].offset)
 		}
-		if got >= words[i].want && (!words[i].header || lane.SameEpoch(got, words[i].want)) {
+		if int64(got-words[i].want) >= 0 && (!words[i].header || lane.SameEpoch(got, words[i].want)) {
 			return got, i
 		}
 	}
