@@ -66,6 +66,127 @@ func TestShorts(t *testing.T) {
 	}
 }
 
+// TestShortsRooted has ranks make exchanges of all kinds in random order: all to all, one
+// to all, all to one. Some ranks are late, so that others are ahead by a ring of slots and
+// wait. The numbers of messages are such that words wrap around meanwhile.
+func TestShortsRooted(t *testing.T) {
+	const rounds, wrap = 3000, 1 << (64 - shortSignatureBits)
+	for n := 2; n <= 4; n++ {
+		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {
+			seed := newSeed(t)
+			es := open(t, tiny(n), nil)
+			for _, e := range es {
+				beforeWrap(e, wrap-100)
+			}
+			byteOf := func(from, to, k, i int) byte { return byte(seed>>(i%7*8)) ^ byte(from*31+to*57+k*101+i) }
+			together(t, n, func(me int) error {
+				e := es[me]
+				same := rand.New(rand.NewPCG(seed, 0)) // the same on all ranks
+				late := rand.New(rand.NewPCG(seed, uint64(1+me)))
+				for k := range rounds {
+					kind, root, length := same.IntN(5), same.IntN(n), same.IntN(100)
+					if kind > 2 { // one rank is ahead most of the time
+						kind, root = 1, k/500%n
+					}
+					if same.IntN(20) == 0 {
+						length = same.IntN(ShortBytes + 1)
+					}
+					gives := func(from, to int) bool {
+						return from != to && (kind == 0 || kind == 1 && from == root || kind == 2 && to == root)
+					}
+					e.Begin(context.Background(), time.Minute, uint64(k+1), uint32(seed)+uint32(k))
+					pause := func() {
+						q := &e.shorts.peers[(me+1)%n]
+						if late.IntN(400) == 0 || q.taken-(wrap-2) < 6 && k%n == me {
+							time.Sleep(time.Duration(late.IntN(2000)) * time.Microsecond)
+						}
+					}
+					pause()
+					e.BeginShort()
+					for p := range n {
+						if !gives(me, p) {
+							continue
+						}
+						b := make([]byte, length)
+						for i := range b {
+							b[i] = byteOf(me, p, k, i)
+						}
+						e.GiveShort(p, b)
+					}
+					pause()
+					for p := range n {
+						if !gives(p, me) {
+							continue
+						}
+						got, err := e.TakeShort(p, length)
+						if err != nil {
+							return err
+						}
+						for i, b := range got {
+							if b != byteOf(p, me, k, i) {
+								return fmt.Errorf("rank %d, exchange %d: byte %d of %d from %d is wrong", me, k, i, length, p)
+							}
+						}
+					}
+					if err := e.EndShort(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// beforeWrap has an engine go on as if so many messages had passed with each peer.
+func beforeWrap(e *Engine, passed uint64) {
+	for i := range e.shorts.peers {
+		p := &e.shorts.peers[i]
+		if p.in == nil {
+			continue
+		}
+		p.sent, p.heard, p.taken = passed, passed, passed
+		for k := passed - shortSlots + 1; k <= passed; k++ {
+			p.in.slots[(k-1)%shortSlots].word.Store(k << shortSignatureBits)
+		}
+	}
+}
+
+// TestShortsAhead: a rank that gives and takes nothing is ahead by a ring at most, and
+// what ends its call ends its wait.
+func TestShortsAhead(t *testing.T) {
+	es := open(t, tiny(2), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	e, given := es[0], 0
+	for {
+		e.Begin(ctx, time.Minute, uint64(given+1), 7)
+		e.BeginShort()
+		if given == shortSlots {
+			time.AfterFunc(10*time.Millisecond, cancel)
+		}
+		e.GiveShort(1, []byte{byte(given)})
+		if err := e.EndShort(); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+			break
+		}
+		given++
+		require.LessOrEqual(t, given, shortSlots)
+	}
+	require.Equal(t, shortSlots, given)
+	for k := range given { // the other has all of them
+		es[1].Begin(context.Background(), time.Minute, uint64(k+1), 7)
+		es[1].BeginShort()
+		got, err := es[1].TakeShort(0, 1)
+		require.NoError(t, err)
+		require.Equal(t, []byte{byte(k)}, got)
+		require.NoError(t, es[1].EndShort())
+	}
+	e.Begin(context.Background(), time.Minute, uint64(given+1), 7)
+	e.BeginShort()
+	e.GiveShort(1, nil) // there is room again
+	require.NoError(t, e.EndShort())
+}
+
 // TestShortMismatch: ranks in different calls find that out by their shorts.
 func TestShortMismatch(t *testing.T) {
 	es := open(t, tiny(2), nil)
