@@ -157,6 +157,7 @@ func beforeWrap(e *Engine, passed uint64) {
 func TestShortsAhead(t *testing.T) {
 	es := open(t, tiny(2), nil)
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	e, given := es[0], 0
 	for {
 		e.Begin(ctx, time.Minute, uint64(given+1), 7)
