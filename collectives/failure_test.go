@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -196,6 +197,7 @@ func failureProgram() error {
 	if err != nil {
 		return err
 	}
+	starved := startGauge()
 	sizes := []int{40, 2000, 80000}
 	a, b := make([]int64, 80000), make([]int64, 80000)
 	for k := 0; ; k++ {
@@ -223,7 +225,31 @@ func failureProgram() error {
 		return err
 	}
 	fmt.Printf("closed after %d ms\n", time.Since(begin).Milliseconds())
+	fmt.Printf("starved for %d ms\n", starved().Milliseconds())
 	return nil
+}
+
+// startGauge begins to watch how long this process gets no processor. The function that
+// it returns says for how long at most it did not.
+func startGauge() func() time.Duration {
+	const pause = 10 * time.Millisecond
+	done, longest := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		most := time.Duration(0)
+		for last := time.Now(); ; {
+			select {
+			case <-done:
+				longest <- max(most, time.Since(last))
+				return
+			case <-time.After(pause):
+				most, last = max(most, time.Since(last)-pause), time.Now()
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(done)
+		return <-longest
+	}
 }
 
 // number finds the number in front of ms that follows text.
@@ -258,22 +284,39 @@ func TestKilledRank(t *testing.T) {
 }
 
 // TestStoppedRank stops each rank in turn: the others return by the deadline
-// and name it.
+// and name it. Where a machine is so busy that one of the others got no processor for
+// about as long as a rank has to answer, it may be named as well, which proves nothing:
+// then it is tried again.
 func TestStoppedRank(t *testing.T) {
 	const n = 3
 	const deadline = 600 * time.Millisecond
+	const hungry = 100 // ms; a rank has 250 to answer
 	testEachVictim(t, n, func(t *testing.T, which, victim int) {
-		j := startLoop(t, n, which, "WEFT_TIMEOUT="+deadline.String())
-		require.NoError(t, j.Ranks[victim].Signal(syscall.SIGSTOP))
-		for r, rank := range j.Ranks {
-			if r == victim {
-				continue
+		named := regexp.MustCompile(fmt.Sprintf(`aborted=true.*gave up waiting for rank %d\b`, victim))
+		for try := 1; ; try++ {
+			j := startLoop(t, n, which, "WEFT_TIMEOUT="+deadline.String())
+			require.NoError(t, j.Ranks[victim].Signal(syscall.SIGSTOP))
+			good, starved := true, 0
+			for r, rank := range j.Ranks {
+				if r == victim {
+					continue
+				}
+				require.NoError(t, rank.Wait(10*time.Second), rank.Output())
+				// The deadline, then the question who is still there.
+				require.Less(t, number(t, rank.Output(), "failed after"), int((deadline + 8*time.Second).Milliseconds()), rank.Output())
+				require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
+				starved = max(starved, number(t, rank.Output(), "starved for"))
+				if !named.MatchString(rank.Output()) {
+					good = false
+					t.Logf("rank %d does not name rank %d: %s", r, victim, rank.Output())
+				}
 			}
-			require.NoError(t, rank.Wait(10*time.Second), rank.Output())
-			// The deadline, then the question who is still there.
-			require.Less(t, number(t, rank.Output(), "failed after"), int((deadline + 8*time.Second).Milliseconds()), rank.Output())
-			require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
-			require.Regexp(t, fmt.Sprintf(`aborted=true.*gave up waiting for rank %d\b`, victim), rank.Output())
+			if good {
+				return
+			}
+			require.Greater(t, starved, hungry, "all had processors")
+			require.Less(t, try, 5, "too busy a machine")
+			require.NoError(t, j.Ranks[victim].Signal(syscall.SIGKILL))
 		}
 	})
 }
@@ -286,9 +329,18 @@ func ignoreKill(err error) error {
 	return err
 }
 
+// raceCalls are those of loopCalls with which failures are tried under the race detector:
+// one of each form, as each meets an error on goroutines of its own; the rest of a
+// collective is in its schedule.
+var raceCalls = []string{"AllReduce", "SendRecv", "Split", "AllToAllV", "started", "persistent", "started persistent", "Group", "StartGroup"}
+
 func testEachVictim(t *testing.T, n int, f func(t *testing.T, which, victim int)) {
 	for which, k := range loopCalls {
+		if raceEnabled && !slices.Contains(raceCalls, k.name) {
+			continue
+		}
 		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
 			for victim := range n {
 				if few := which >= eachVictim; raceEnabled && victim > 0 || few && victim != which%n && !raceEnabled {
 					continue
