@@ -256,6 +256,9 @@ func TestFabricRenewed(t *testing.T) {
 	seed := metaSeed(t)
 	for _, reroute := range []bool{true, false} {
 		for _, mode := range []string{"fabric", "fabric:fast"} {
+			if raceEnabled && reroute != (mode == "fabric") { // each once
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/reroute=%v", mode, reroute), func(t *testing.T) {
 				cs := local(t, n, comm.WithTransport(mode), comm.WithTimeout(time.Minute), comm.WithReroute(reroute),
 					comm.WithFaults(fmt.Sprintf("seed=%d,rate=0.5", seed)))

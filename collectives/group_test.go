@@ -385,6 +385,9 @@ func TestGroupExact(t *testing.T) {
 func TestGroupWindows(t *testing.T) {
 	seed := testSeed(t)
 	for n := 2; n <= 4; n++ {
+		if raceEnabled && n != 3 { // ranks are alike
+			continue
+		}
 		cs := local(t, n)
 		require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
 			r, err := extension(c)

@@ -25,6 +25,9 @@ func TestExactSymmetric(t *testing.T) {
 
 func exactSymmetric(c *comm.Communicator, seed uint64) error {
 	for i, k := range exactCases() {
+		if raceEnabled && i >= 6 && i%3 != 0 { // see exactAll
+			continue
+		}
 		for j, count := range []int{0, 1, 7, 8, 13, 14, 15, 139, 140, 141, 255, 256, 257, 1025, 8191, 65537} {
 			some := (i+j+c.Size())%9 == 0 // all take a minute
 			if !some && !testLong || k.large && count > 2000 || raceEnabled && count > 2000 {

@@ -26,6 +26,9 @@ func TestTableHasNoHole(t *testing.T) {
 	if raceDetector || testing.Short() {
 		ranks = []int{1, 2, 3, 5, 8}
 	}
+	if raceDetector { // nothing happens at the same time
+		ranks = []int{3}
+	}
 	spec, err := ParseSpec("ring") // nothing that all have
 	require.NoError(t, err)
 	for _, c := range Collectives() {

@@ -27,7 +27,10 @@ func sizes() []int {
 	for n := 1; n <= 17; n++ {
 		list = append(list, n)
 	}
-	if raceDetector || testing.Short() {
+	if raceDetector { // nothing happens at the same time
+		return []int{1, 2, 3, 5, 8}
+	}
+	if testing.Short() {
 		return append(slices.DeleteFunc(list, func(n int) bool { return n > 5 && n != 8 && n != 13 }), 17)
 	}
 	return append(list, 32)

@@ -93,6 +93,9 @@ func TestLayoutOn(t *testing.T) {
 // TestLayoutRanges wants every byte of an endpoint to belong to one thing.
 func TestLayoutRanges(t *testing.T) {
 	for ranks := 1; ranks <= 6; ranks++ {
+		if raceEnabled && ranks != 2 { // nothing happens at the same time
+			continue
+		}
 		for cells := 2; cells <= 5; cells++ {
 			for _, slot := range []int{256, 512, 1280} {
 				for _, mail := range []struct{ cells, slot, spares int }{{0, 0, 0}, {2, 256, 0}, {cells + 1, 768, 0}, {2, 256, 1}, {0, 0, 14}} {

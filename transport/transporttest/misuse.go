@@ -66,7 +66,10 @@ func checkMisuse(t *testing.T, open New) {
 	multi.scramble(rng)
 
 	counter := room / 2 / transport.CounterAlign * transport.CounterAlign
-	for _, op := range ranged {
+	for i, op := range ranged {
+		if raceEnabled && i%3 != 0 { // nothing happens at the same time
+			continue
+		}
 		t.Run(op.name, func(t *testing.T) {
 			on := g
 			id, other := g.peer[0][1].ID(), multi.all[0].ID()
