@@ -69,6 +69,26 @@
 // If f panics, the panic reaches the caller, after the communicator has ended for
 // all ranks. The error of a call that was started is a [PanicError] then.
 //
+// # Devices
+//
+// AllReduceDevice and the other …Device functions are for elements in the memory of the
+// ranks' GPUs, whichever library it is of ([DeviceSlice]). They put the call on a stream of this
+// rank's device and return: what is on the stream before happens before, and what comes after
+// finds the result. stream is a CUstream or cudaStream_t, 0 the default stream. The calls of
+// a communicator run one after another on each rank, in the order in which they were made, whatever
+// their streams. A stream may be captured into a graph, which may run many times; the ranks
+// then run it at the same place among their calls.
+//
+// The first call loads the driver, opens the devices and waits for all ranks, unless
+// [comm.Communicator.OpenDevice] has; no other waits. Wrong arguments are refused at once. What
+// fails later ends the communicator: [comm.Communicator.AsyncErr] says so, and so does the next
+// call. Kernels wait for other ranks as long as the communicator's timeout at each step, and
+// end at once when the communicator has ended.
+//
+// The reductions have the operators Sum, Prod, Min, Max and Avg, for float16, bfloat16, float32,
+// float64, float8e4m3, float8e5m2, int32, int64 and uint8. Results have the same bits as those on
+// slices. A communicator with devices has at most 16 ranks.
+//
 // # Errors
 //
 // All errors are [comm.OpError] and name the rank, the call and its number.

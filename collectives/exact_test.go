@@ -294,6 +294,7 @@ func TestMain(m *testing.M) {
 		"fabricsoak":  fabricSoakProgram,
 		"messages":    messagesProgram, "lastmessage": lastMessageProgram,
 		"agreement": agreementProgram, "commit": commitProgram,
+		"device": deviceProgram, "devicekill": deviceKillProgram,
 	})
 }
 

@@ -31,12 +31,14 @@ func (c *Communicator) Abort(err error) {
 	c.abort(e)
 }
 
-// AsyncErr returns why the communicator does not go on, or nil.
+// AsyncErr returns why the communicator does not go on, or nil. If a call that was enqueued
+// on a device has failed, it ends the communicator, as the next call would, which takes as
+// long as [Communicator.Abort].
 func (c *Communicator) AsyncErr() error {
 	if c == nil {
 		return ErrNil
 	}
-	return c.stop.Err()
+	return c.laterErr()
 }
 
 // gaveUp ends the communicator because a wait of this rank ended without what

@@ -98,6 +98,7 @@ type Call struct {
 	ElemBytes  int          // size of elements that are of no such type, else 0
 	Op         kernels.Op   // of reductions
 	Func       bool         // the operator is a function of the program
+	Device     bool         // the elements are in devices' memory
 	Root       int          // of rooted collectives; the peer of a Send or Recv
 	Tag        int          // of a Send or Recv
 	Digest     uint32       // of what else must agree: the counts of all ranks, the calls of a Group
@@ -153,6 +154,9 @@ func (c Call) arguments() string {
 		s += " func"
 	case f.reduces:
 		s += " " + c.Op.String()
+	}
+	if c.Device {
+		s += " on devices"
 	}
 	return s
 }
@@ -286,9 +290,11 @@ func (c *Communicator) refuse(call Call, err error) error {
 // End ends the call that Begin began. A call that failed leaves the lanes in
 // different states on different ranks, so it ends the communicator for all. With
 // commit, one that went well here waits for the votes of all ranks.
-func (c *Communicator) End(err error) error {
+func (c *Communicator) End(err error) error { return c.end(err, c.commits) }
+
+func (c *Communicator) end(err error, vote bool) error {
 	s := callState(c.state.Load())
-	if err == nil && c.commits {
+	if err == nil && vote {
 		err = c.vote(s.seq())
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 const (
 	maxRanks     = 1 << 24
 	maxCount     = 1 << 48
-	maxElemBytes = 1 << 47
+	maxElemBytes = 1 << 46
 )
 
 // A packedCall is a call in words that also hold the low bits of its sequence
@@ -19,9 +19,10 @@ const (
 type packedCall struct{ a, b, c, d uint64 }
 
 const (
-	packedMore = 1 << 7  // of a: c and d are used
-	packedFunc = 1 << 47 // of c
-	packedLow  = 1<<48 - 1
+	packedMore   = 1 << 7  // of a: c and d are used
+	packedFunc   = 1 << 47 // of c
+	packedDevice = 1 << 46 // of c
+	packedLow    = 1<<48 - 1
 )
 
 // pack packs a collective call: a tag has no place.
@@ -30,11 +31,14 @@ func (c Call) pack(seq uint64) packedCall {
 		a: packWhat(c.Collective, c.Type, c.Op, c.Root) | seq<<48,
 		b: uint64(c.Count) | seq<<48,
 	}
-	if c.ElemBytes != 0 || c.Func || c.Digest != 0 {
+	if c.ElemBytes != 0 || c.Func || c.Device || c.Digest != 0 {
 		p.a |= packedMore
 		p.c = uint64(c.ElemBytes) | seq<<48
 		if c.Func {
 			p.c |= packedFunc
+		}
+		if c.Device {
+			p.c |= packedDevice
 		}
 		p.d = uint64(c.Digest) | seq<<48
 	}
@@ -52,6 +56,7 @@ func (p packedCall) unpack() Call {
 	}
 	if p.a&packedMore != 0 {
 		c.ElemBytes, c.Func, c.Digest = int(p.c&(maxElemBytes-1)), p.c&packedFunc != 0, uint32(p.d)
+		c.Device = p.c&packedDevice != 0
 	}
 	return c
 }

@@ -44,6 +44,9 @@ type Communicator struct {
 	leavers atomic.Bool
 	leave   leaveState
 
+	later     atomic.Pointer[func() (uint64, error)] // see SetLater
+	extension atomic.Pointer[any]                    // see Extend
+
 	failed atomic.Bool // the last call failed
 	told   atomic.Bool // a call has returned why the communicator does not go on
 	// disagreement is the first that ranks found, even if stop was set before.

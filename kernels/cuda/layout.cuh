@@ -26,7 +26,7 @@ constexpr u32 sliceBytes = 128;            // lanes and parts begin at multiples
 enum Op : u32 { opSum, opProd, opMin, opMax, opAvg };
 enum Collective : u32 {
 	allReduce = 1, reduce = 2, broadcast = 3, allGather = 4, allToAll = 5, barrier = 6,
-	reduceScatterBlock = 8, allToAllV = 18, send = 21, recv = 22
+	reduceScatterBlock = 8
 };
 
 // Words are what a thread holds of a vector.
@@ -66,7 +66,7 @@ struct Mail {
 // Segment is the beginning of a rank's segment. Behind it lie the lanes, and
 // behind these Mail[ranks][mailLanes]. All of it is zero at first.
 struct Segment {
-	u64 poison; // 1 + the rank whose kernels failed; written by it
+	u64 poison; // peer << 32 | reason << 16 | 1 + rank of a rank that failed; written by it
 	u8 unused0[120];
 	u64 failed; // 1: a kernel of this rank failed; all later ones end at once
 	u8 unused1[3960];
@@ -85,7 +85,7 @@ struct Record {
 	u64 epoch; // calls of the lane, chunks of a message
 	u64 step;
 	u32 lane, awaited;
-	u64 want, seen;
+	u64 want, seen; // of reasonPoison, want is the poison
 };
 
 // Page is in the host's memory, which the device reaches too.

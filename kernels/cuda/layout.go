@@ -29,6 +29,17 @@ const (
 	BufferTable = 4096
 )
 
+// The values of comm.Collective that kernels know.
+const (
+	AllReduce          = 1
+	Reduce             = 2
+	Broadcast          = 3
+	AllGather          = 4
+	AllToAll           = 5
+	Barrier            = 6
+	ReduceScatterBlock = 8
+)
+
 // MaxLanes is the most blocks that a collective has.
 const MaxLanes = 64
 
@@ -92,7 +103,13 @@ type Record struct {
 	Step       uint64
 	Lane       uint32
 	Awaited    Awaited
-	Want, Seen uint64 // what it waited for, and what was there
+	Want, Seen uint64 // what it waited for, and what was there; Want of Poisoned, see Cause
+}
+
+// Cause is, of a record that says Poisoned, why the kernel of Peer had failed, and for whom
+// that had waited.
+func (r *Record) Cause() (reason Reason, peer int) {
+	return Reason(uint16(r.Want >> 16)), int(r.Want >> 32)
 }
 
 // Reason is why a kernel failed.
@@ -154,20 +171,30 @@ func Supports(t kernels.Type, op kernels.Op) bool {
 	return false
 }
 
-// Names of kernels; those of reductions take the type's name behind them.
+// Names of kernels. Those of reductions are in SmallReduce and LargeReduce.
 const (
-	SmallReduce = "weft_small_"     // AllReduce, Reduce, ReduceScatterBlock (Args)
-	LargeReduce = "weft_large_"     // and Broadcast, of uint8 (Args)
-	SmallMove   = "weft_small_move" // Broadcast, AllGather, AllToAll, Barrier (Args)
-	LargeMove   = "weft_large_move" // AllGather, AllToAll, AllToAllV (Args, Blocks)
-	Mail        = "weft_mail"       // Send, Recv or both (Args, Blocks)
+	SmallMove = "weft_small_move" // Broadcast, AllGather, AllToAll, Barrier (Args)
+	LargeMove = "weft_large_move" // AllGather, AllToAll, AllToAllV (Args, Blocks)
+	Mail      = "weft_mail"       // Send, Recv or both (Args, Blocks)
 )
+
+// SmallReduce and LargeReduce are the kernels of AllReduce, Reduce and ReduceScatterBlock by
+// element type; those of LargeReduce do Broadcast, too. They take Args.
+var SmallReduce, LargeReduce = reductions("weft_small_"), reductions("weft_large_")
+
+func reductions(prefix string) map[kernels.Type]string {
+	names := map[kernels.Type]string{}
+	for _, t := range Types {
+		names[t] = prefix + t.String()
+	}
+	return names
+}
 
 // Names are those of all kernels.
 func Names() []string {
 	names := []string{SmallMove, LargeMove, Mail}
 	for _, t := range Types {
-		names = append(names, SmallReduce+t.String(), LargeReduce+t.String())
+		names = append(names, SmallReduce[t], LargeReduce[t])
 	}
 	return names
 }
@@ -195,5 +222,7 @@ func layout() []uint32 {
 		at(unsafe.Offsetof(r.Lane)), at(unsafe.Offsetof(r.Awaited)), at(unsafe.Offsetof(r.Want)), at(unsafe.Offsetof(r.Seen)),
 		SegmentHeader, 0, 128, BufferTable, laneBytes, mailBytes, packetBytes,
 		MaxRanks, MaxBuffers, Threads, SmallBytes, StageBytes, MailLanes, MailSlots, MailSlotBytes,
+		AllReduce, Reduce, Broadcast, AllGather, AllToAll, Barrier, ReduceScatterBlock,
+		uint32(kernels.Sum), uint32(kernels.Prod), uint32(kernels.Min), uint32(kernels.Max), uint32(kernels.Avg),
 	}
 }

@@ -68,8 +68,10 @@ __device__ __noinline__ void fail(Watch &w, Reason reason, Awaited awaited, u32 
 	v->seq = a.seq, v->epoch = w.epoch, v->step = w.step, v->lane = w.lane;
 	v->awaited = awaited, v->want = want, v->seen = seen;
 	signal(&r->written, 1);
+	if (reason == reasonPoison) return; // the peer has told all
+	u64 poison = (u64)peer << 32 | (u64)reason << 16 | (a.rank + 1);
 	for (u32 p = 0; p < a.ranks; p++)
-		if (p != a.rank) poke(&reinterpret_cast<Segment *>(a.segment[p])->poison, a.rank + 1);
+		if (p != a.rank) poke(&reinterpret_cast<Segment *>(a.segment[p])->poison, poison);
 }
 
 __device__ __noinline__ bool slowlyPatient(Watch &w, Awaited awaited, u32 peer, u64 want, u64 seen) {
@@ -78,7 +80,7 @@ __device__ __noinline__ bool slowlyPatient(Watch &w, Awaited awaited, u32 peer, 
 	if (w.deadlineNs == 0) w.deadlineNs = now + a.timeoutNs;
 	if (peek(&own(a)->failed) != 0) return false;
 	if (u64 by = peek(&own(a)->poison)) {
-		fail(w, reasonPoison, awaited, (u32)by - 1, want, seen);
+		fail(w, reasonPoison, awaited, (u32)(by & 0xFFFF) - 1, by, seen);
 	} else if (peek(&reinterpret_cast<Page *>(a.page)->abort) != 0) {
 		fail(w, reasonAbort, awaited, peer, want, seen);
 	} else if (now >= w.deadlineNs) {

@@ -34,4 +34,5 @@ extern "C" __device__ const u32 weft_layout[] = {
 	AT(Record, epoch), AT(Record, step), AT(Record, lane), AT(Record, awaited), AT(Record, want), AT(Record, seen),
 	sizeof(Segment), AT(Segment, poison), AT(Segment, failed), AT(Segment, buffers), sizeof(Lane), sizeof(Mail), sizeof(Packet),
 	maxRanks, maxBuffers, threads, smallBytes, stageBytes, mailLanes, mailSlots, mailSlotBytes,
+	allReduce, reduce, broadcast, allGather, allToAll, barrier, reduceScatterBlock, opSum, opProd, opMin, opMax, opAvg,
 };

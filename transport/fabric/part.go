@@ -3,7 +3,6 @@ package fabric
 import (
 	"slices"
 	"sync/atomic"
-	"unsafe"
 )
 
 // A part is one place that an operation reaches: an endpoint's owner, or one
@@ -73,16 +72,7 @@ func (p *part) resolve() *view {
 		}
 		return 1
 	})
-	if old := p.cache.Swap(v); old != nil {
-		// What is bound later is used at once, by whoever asked.
-		for _, s := range v.segments {
-			if !slices.ContainsFunc(old.segments, func(o segment) bool {
-				return o.at == s.at && o.end == s.end && unsafe.SliceData(o.data) == unsafe.SliceData(s.data)
-			}) {
-				p.dev.space.populate(region{data: s.data})
-			}
-		}
-	}
+	p.cache.Store(v)
 	return v
 }
 

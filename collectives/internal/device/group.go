@@ -34,8 +34,10 @@ type Group struct {
 	ranks   int
 	lanes   int
 	code    *code
-	page    *layout.Page
-	pinned  *cuda.HostMemory // where page is
+
+	pageMu sync.RWMutex // so that page is not freed while it is used
+	page   *layout.Page
+	pinned *cuda.HostMemory // where page is
 
 	mu       sync.Mutex
 	args     layout.Args
@@ -195,16 +197,16 @@ func (g *Group) choose(c *Call) (name string, blocks int) {
 	case comm.OpAllReduce, comm.OpReduce, comm.OpReduceScatterBlock:
 		g.args.Count = uint64(c.Count)
 		if small {
-			return layout.SmallReduce + c.Type.String(), blocks
+			return layout.SmallReduce[c.Type], blocks
 		}
-		return layout.LargeReduce + c.Type.String(), blocks
+		return layout.LargeReduce[c.Type], blocks
 	}
 	g.args.Count = uint64(bytes)
 	switch {
 	case small:
 		return layout.SmallMove, blocks
 	case c.Collective == comm.OpBroadcast:
-		return layout.LargeReduce + kernels.TypeUint8.String(), blocks
+		return layout.LargeReduce[kernels.TypeUint8], blocks
 	}
 	for p := range g.ranks {
 		at, b := uint64(p*bytes), &g.blocks
@@ -238,6 +240,8 @@ func (g *Group) kernel(name string) *cuda.Launch {
 
 // Failure returns what a kernel that failed has said, or nil.
 func (g *Group) Failure() *layout.Record {
+	g.pageMu.RLock()
+	defer g.pageMu.RUnlock()
 	if g.page == nil || atomic.LoadUint64(&g.page.Record.Written) == 0 {
 		return nil
 	}
@@ -247,6 +251,8 @@ func (g *Group) Failure() *layout.Record {
 
 // Abort ends the kernels that are running or enqueued. It makes no call of the driver.
 func (g *Group) Abort() {
+	g.pageMu.RLock()
+	defer g.pageMu.RUnlock()
 	if g.page != nil {
 		atomic.StoreUint64(&g.page.Abort, 1)
 	}
@@ -278,6 +284,8 @@ func (g *Group) closeWith(err error) error {
 	if g.code != nil {
 		keep(g.code.release())
 	}
+	g.pageMu.Lock()
+	defer g.pageMu.Unlock()
 	if g.page != nil {
 		g.page = nil
 		keep(g.pinned.Free())

@@ -101,10 +101,10 @@ func (r *rig) register(t testing.TB, bytes int) []Memory {
 	for p := range r.groups {
 		list = append(list, Memory{Ptr: r.alloc(t, p, bytes), Buffer: r.buffers})
 	}
-	for p, c := range r.contexts {
+	for p := range r.contexts {
 		for q, m := range list {
 			at := r.segments[p] + layout.BufferTable + cuda.Ptr(8*(q*layout.MaxBuffers+r.buffers-1))
-			require.NoError(t, c.CopyHtoD(at, binary.LittleEndian.AppendUint64(nil, uint64(m.Ptr))))
+			r.upload(t, p, at, binary.LittleEndian.AppendUint64(nil, uint64(m.Ptr)))
 		}
 	}
 	return list
@@ -211,6 +211,7 @@ func (r *rig) download(t testing.TB, rank int, at cuda.Ptr, n int) []byte {
 
 func (r *rig) upload(t testing.TB, rank int, at cuda.Ptr, b []byte) {
 	require.NoError(t, r.contexts[rank].CopyHtoD(at, b))
+	require.NoError(t, r.contexts[rank].Synchronize()) // the copy may end after the call
 }
 
 var reductions = []comm.Collective{comm.OpAllReduce, comm.OpReduce, comm.OpReduceScatterBlock}
