@@ -37,6 +37,7 @@ func TestPackedCalls(t *testing.T) {
 			for _, f := range []bool{false, true} {
 				for _, d := range []uint32{0, 1, 1 << 31} {
 					check(Call{Collective: k, Count: 7, ElemBytes: bytes, Func: f, Digest: d})
+					check(Call{Collective: k, Count: 7, ElemBytes: bytes, Device: f, Digest: d})
 				}
 			}
 		}
@@ -50,7 +51,7 @@ func TestCallLog(t *testing.T) {
 	for seq := uint64(1); seq < 200_000; seq += 7 {
 		c := Call{Collective: OpReduce, Count: int(seq), Root: int(seq % 9)}
 		if seq%3 == 0 {
-			c.ElemBytes, c.Digest = int(seq), uint32(seq)
+			c.ElemBytes, c.Digest, c.Device = int(seq), uint32(seq), seq%2 == 0
 		}
 		l.store(seq, c.pack(seq))
 		got, ok := l.load(seq)

@@ -113,7 +113,8 @@ func (d *Device) tabulate(number int, at []cuda.Ptr) error {
 			return err
 		}
 	}
-	return nil
+	// A copy may end after the call, and kernels on other streams don't wait for it.
+	return d.dev.Context.Stream(0).Synchronize()
 }
 
 func (d *Device) place(change func([]*DeviceBuffer) []*DeviceBuffer) {
