@@ -31,6 +31,8 @@ type row struct {
 	key    record.Key
 	times  pair
 	ratios *pair // nil if a run has none, or none with a spread
+	turns  []float64
+	means  [2]float64 // times, µs
 }
 
 // A comparison is all that two runs have in common, in the order of the first.
@@ -59,7 +61,10 @@ func compare(a, b []record.Line) comparison {
 			c.onlyA++
 		default:
 			c.onlyB--
-			c.rows = append(c.rows, row{key, pair{timeOf(la), timeOf(lb)}, ratiosOf(la, lb)})
+			c.rows = append(c.rows, row{
+				key: key, times: pair{timeOf(la), timeOf(lb)}, ratios: ratiosOf(la, lb),
+				turns: turnsOf(la, lb), means: [2]float64{la.MeanUS, lb.MeanUS},
+			})
 		}
 	}
 	return c
@@ -74,6 +79,41 @@ func ratiosOf(a, b *record.Line) *pair {
 		return nil
 	}
 	return &pair{interval{*a.Ratio, *a.RatioSpreadPct}, interval{*b.Ratio, *b.RatioSpreadPct}}
+}
+
+// turns are B's time by A's in each of the cycles in which the two took turns, nil if
+// they did not.
+func turnsOf(a, b *record.Line) []float64 {
+	if len(a.CycleUS) == 0 || len(a.CycleUS) != len(b.CycleUS) {
+		return nil
+	}
+	var r []float64
+	for i, t := range a.CycleUS {
+		r = append(r, b.CycleUS[i]/t)
+	}
+	slices.Sort(r)
+	return r
+}
+
+// printTurns writes a line for each row whose cycles are of one number in both.
+func (c comparison) printTurns(w io.Writer, nameA, nameB string) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "# A: %s\n# B: %s\n", nameA, nameB)
+	fmt.Fprintln(b, "#                                                   time (us)             B by A in the same cycle      mean (us)")
+	fmt.Fprintln(b, "#        coll ranks         size place          A            B     median    least     most         A            B")
+	for _, r := range c.rows {
+		if r.turns == nil {
+			continue
+		}
+		place := "out"
+		if r.key.InPlace {
+			place = "in"
+		}
+		n := len(r.turns)
+		fmt.Fprintf(b, "%13s %5d %12d %5s %10.2f %12.2f %10.2f %8.2f %8.2f %10.2f %12.2f\n", r.key.Coll, r.key.Ranks, r.key.Bytes, place,
+			r.times.a.value, r.times.b.value, middle(r.turns), r.turns[0], r.turns[n-1], r.means[0], r.means[1])
+	}
+	return b.Flush()
 }
 
 // print writes a line for each row, and then how many agree.

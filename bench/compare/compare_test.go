@@ -69,7 +69,7 @@ func TestCompare(t *testing.T) {
 		line(32, 300, 1, ref(1), ref(1)),
 		line(128, 5, 1, nil, nil), line(256, 5, 1, nil, nil))
 	var out bytes.Buffer
-	require.NoError(t, run(&out, a, b))
+	require.NoError(t, run(&out, a, b, false))
 	require.Equal(t, "# A: "+a+"\n# B: "+b+`
 #                                                                  time (us)                                 peer's time by ours
 #        coll ranks         size      type     op place          A      (%)          B      (%) agree         A     (%)         B     (%) agree
@@ -84,12 +84,29 @@ func TestCompare(t *testing.T) {
 `, out.String())
 }
 
+func TestTurns(t *testing.T) {
+	cycles := func(bytes int64, us ...float64) record.Line {
+		l := line(bytes, us[0], 1, nil, nil)
+		l.CycleUS, l.MeanUS = us, 2*us[0]
+		return l
+	}
+	a := write(t, "a.jsonl", cycles(8, 1, 2, 10), cycles(16, 1, 1), line(32, 1, 1, nil, nil))
+	b := write(t, "b.jsonl", cycles(8, 3, 3, 11), cycles(16, 1, 1, 1), line(32, 1, 1, nil, nil))
+	var out bytes.Buffer
+	require.NoError(t, run(&out, a, b, true))
+	require.Equal(t, "# A: "+a+"\n# B: "+b+`
+#                                                   time (us)             B by A in the same cycle      mean (us)
+#        coll ranks         size place          A            B     median    least     most         A            B
+    allreduce     2            8   out       1.00         3.00       1.50     1.10     3.00       2.00         6.00
+`, out.String(), "rows with as many cycles in both")
+}
+
 func TestNothingToCompare(t *testing.T) {
 	a, b := write(t, "a.jsonl", line(8, 1, 1, nil, nil)), write(t, "b.jsonl", line(16, 1, 1, nil, nil))
 	var out bytes.Buffer
-	require.ErrorContains(t, run(&out, a, b), "no row in common")
-	require.ErrorIs(t, run(&out, a, "nothing.jsonl"), os.ErrNotExist)
-	require.NoError(t, run(&out, a, a))
+	require.ErrorContains(t, run(&out, a, b, false), "no row in common")
+	require.ErrorIs(t, run(&out, a, "nothing.jsonl", false), os.ErrNotExist)
+	require.NoError(t, run(&out, a, a, false))
 	require.Contains(t, out.String(), "# times: 1 of 1 rows agree")
 	require.Contains(t, out.String(), "# ratios: none")
 }

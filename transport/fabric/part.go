@@ -3,6 +3,7 @@ package fabric
 import (
 	"slices"
 	"sync/atomic"
+	"unsafe"
 )
 
 // A part is one place that an operation reaches: an endpoint's owner, or one
@@ -72,7 +73,16 @@ func (p *part) resolve() *view {
 		}
 		return 1
 	})
-	p.cache.Store(v)
+	if old := p.cache.Swap(v); old != nil {
+		// What is bound later is used at once, by whoever asked.
+		for _, s := range v.segments {
+			if !slices.ContainsFunc(old.segments, func(o segment) bool {
+				return o.at == s.at && o.end == s.end && unsafe.SliceData(o.data) == unsafe.SliceData(s.data)
+			}) {
+				p.dev.space.populate(region{data: s.data})
+			}
+		}
+	}
 	return v
 }
 
