@@ -83,7 +83,8 @@ func Transports() []string {
 // WithFaults has the software fabric fail as a plan says (WEFT_FAULTS), which is
 // written as package faults documents it, or, with "@PATH", as it did in the run that
 // [WithFaultLog] logged to PATH; "" is no plan. Mapped memory, if that was asked for,
-// can't fail: an error. All ranks must give the same.
+// can't fail: an error, as is a plan with a link of a rank that the job has not. All
+// ranks must give the same.
 func WithFaults(plan string) Option {
 	return func(s *settings) error {
 		s.faults = plan

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weft-go/weft/comm/bootstrap"
+	"github.com/weft-go/weft/transport/fabric/faults"
 )
 
 func TestConfigure(t *testing.T) {
@@ -76,6 +77,29 @@ func TestFaultsChooseFabric(t *testing.T) {
 	s, err := configure(nil, func(name string) string { return map[string]string{"WEFT_FAULTS": "rate=0.5"}[name] })
 	require.NoError(t, err)
 	require.Equal(t, "fabric", s.transport)
+}
+
+// TestFaultsOfOthers: a plan that names ranks which the job has not is an error on all
+// ranks.
+func TestFaultsOfOthers(t *testing.T) {
+	for _, plan := range []string{"rate=0.5,links=0>9", "dead=4>0@5"} {
+		s, err := configure([]Option{WithFaults(plan)}, func(string) string { return "" })
+		require.NoError(t, err)
+		errs := make(chan error)
+		for _, ch := range bootstrap.Local(4) {
+			go func() {
+				_, err := start(context.Background(), ch, true, s)
+				errs <- err
+			}()
+		}
+		for range 4 {
+			err := <-errs
+			require.ErrorIs(t, err, ErrArgument)
+			var wrong *faults.PlanError
+			require.ErrorAs(t, err, &wrong)
+			require.Contains(t, wrong.Why, "ranks are 0 to 3")
+		}
+	}
 }
 
 // TestSettingsDiffer: ranks with different settings don't start.

@@ -24,7 +24,7 @@ func openTransport(ch bootstrap.Channel, inProcess bool, s settings) (transport.
 	mode, isFabric := fabricModes[s.transport]
 	switch {
 	case isFabric:
-		t, log, err := openFabric(ch.Rank(), local, mode, s)
+		t, log, err := openFabric(ch.Rank(), ch.Size(), local, mode, s)
 		if err != nil {
 			return nil, nil, fmt.Errorf("weft: rank %d: %w", ch.Rank(), err)
 		}
@@ -35,8 +35,8 @@ func openTransport(ch bootstrap.Channel, inProcess bool, s settings) (transport.
 	return pointer.NewShared(), nil, nil
 }
 
-func openFabric(rank int, local bool, mode fabric.Mode, s settings) (transport.Transport, *os.File, error) {
-	d, err := decider(rank, s.faults)
+func openFabric(rank, size int, local bool, mode fabric.Mode, s settings) (transport.Transport, *os.File, error) {
+	d, err := decider(rank, size, s.faults)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,7 @@ func openFabric(rank int, local bool, mode fabric.Mode, s settings) (transport.T
 
 // decider says which phases of a rank fail: by a plan, or, as "@PATH", as the log
 // of another run has it.
-func decider(rank int, plan string) (faults.Decider, error) {
+func decider(rank, size int, plan string) (faults.Decider, error) {
 	path, isLog := strings.CutPrefix(plan, "@")
 	if isLog {
 		if path == "" {
@@ -86,6 +86,9 @@ func decider(rank int, plan string) (faults.Decider, error) {
 		return nil, nil
 	}
 	p, err := faults.Parse(plan)
+	if err == nil {
+		err = p.Fits(size)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: faults: %w", ErrArgument, err)
 	}

@@ -75,6 +75,28 @@ func (p Plan) Validate() error {
 	return nil
 }
 
+// Fits says whether the plan names only ranks of a job with so many; the error is a
+// [*PlanError]. A link of a rank that is not there would never fail.
+func (p Plan) Fits(ranks int) error {
+	fits := func(field string, l Link, text string) error {
+		if rank := max(l.From, l.To); rank >= ranks {
+			return &PlanError{field, text, fmt.Sprintf("there is no rank %d, ranks are 0 to %d", rank, ranks-1)}
+		}
+		return nil
+	}
+	for _, l := range p.Links {
+		if err := fits("links", l, l.String()); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.Dead {
+		if err := fits("dead", d.Link, d.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // normal returns the one plan among those that differ only in how they say the
 // same: defaults are zero, lists are sorted and without repetitions.
 func (p Plan) normal() Plan {

@@ -245,3 +245,30 @@ func FuzzParse(f *testing.F) {
 		in.Decide(Link{0, 1}, 500, AllOps)
 	})
 }
+
+// TestFits: plans name ranks of the job, wherever in them.
+func TestFits(t *testing.T) {
+	for _, c := range []struct {
+		plan  string
+		ranks int // least that it is for
+	}{
+		{"", 1}, {"rate=1", 1}, {"links=*>m", 1}, {"links=*>*;0>m", 1}, {"links=0>1", 2}, {"links=0>*;*>3", 4},
+		{"links=5>0", 6}, {"dead=*>m@5", 1}, {"dead=0>1@3;2>m@7", 3}, {"links=0>1,dead=0>7@3", 8},
+	} {
+		p, err := Parse(c.plan)
+		require.NoError(t, err)
+		for ranks := 1; ranks < 10; ranks++ {
+			err := p.Fits(ranks)
+			if ranks >= c.ranks {
+				require.NoError(t, err, "%q, %d ranks", c.plan, ranks)
+				continue
+			}
+			var wrong *PlanError
+			require.ErrorAs(t, err, &wrong, "%q, %d ranks", c.plan, ranks)
+			require.Contains(t, []string{"links", "dead"}, wrong.Field)
+		}
+	}
+	p, err := Parse("links=0>9")
+	require.NoError(t, err)
+	require.EqualError(t, p.Fits(4), "fault plan: links=0>9: there is no rank 9, ranks are 0 to 3")
+}
