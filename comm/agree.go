@@ -3,6 +3,7 @@ package comm
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -105,9 +106,14 @@ func (c *Communicator) advance(change func(*agreement)) {
 		return
 	}
 	e := r.abort
-	if own != nil && (r.by == c.rank || own.Reason == e.Reason && own.Origin == e.Origin) {
+	if own != nil {
 		known := *e
-		known.cause = own.cause // which does not travel
+		switch {
+		case r.by == c.rank || own.Reason == e.Reason && own.Origin == e.Origin:
+			known.cause = own.cause // which does not travel
+		case own.Reason == ReasonCanceled || own.Reason == ReasonTimeout:
+			known.cause = errors.Join(e.cause, own.cause) // this rank's context ended as well
+		}
 		e = &known
 	}
 	if isolated {

@@ -174,6 +174,46 @@ func TestDeafRanks(t *testing.T) {
 	}
 }
 
+// TestOwnContext: a rank whose context ended while the ranks agreed on another record
+// has its context's error behind the record, in every later call.
+func TestOwnContext(t *testing.T) {
+	s, err := configure(nil, func(string) string { return "" })
+	require.NoError(t, err)
+	channels := make([]*deaf, 3)
+	cs := make([]*Communicator, 3)
+	var wg sync.WaitGroup
+	for r, ch := range bootstrap.Local(3) {
+		channels[r] = &deaf{Channel: ch}
+		channels[r].cond = sync.NewCond(&channels[r].mu)
+		wg.Go(func() { cs[r], _ = start(context.Background(), channels[r], true, s) })
+	}
+	wg.Wait()
+	channels[1].set(true)
+	fabric := &transport.FabricError{Rank: 0, Peer: 2, Attempts: 7}
+	cs[0].propose(&AbortError{Origin: 0, Reason: ReasonFailed, cause: fabric}) // it registers that
+	wg.Go(func() { cs[1].abort(&AbortError{Origin: 1, Reason: ReasonCanceled, cause: context.Canceled}) })
+	for cs[1].agreement.mu.TryLock() { // until it is about to propose
+		cs[1].agreement.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	channels[1].set(false)
+	for r, c := range cs {
+		<-c.stop.Done()
+		err := c.AsyncErr()
+		require.Equal(t, "failed on rank 0", err.Error())
+		var behind *transport.FabricError
+		require.ErrorAs(t, err, &behind)
+		require.Equal(t, 7, behind.Attempts)
+		require.Equal(t, r == 1, errors.Is(err, context.Canceled), "rank %d", r)
+		_, err = c.Begin(t.Context(), Call{})
+		require.Equal(t, r == 1, errors.Is(err, context.Canceled), "a later call, rank %d", r)
+	}
+	for _, c := range cs {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
+}
+
 // TestBothDeaf: where each finds the other silent, each is alone, and no wait lasts.
 func TestBothDeaf(t *testing.T) {
 	s, err := configure(nil, func(string) string { return "" })

@@ -162,7 +162,8 @@ func (e *AbortError) Is(target error) bool {
 
 // Unwrap returns, on the rank where it began, the error behind the abort: that
 // of the context, or what Abort was given. On the others it returns the
-// [transport.FabricError] if that is behind it, and nothing else.
+// [transport.FabricError] if that is behind it, and the error of this rank's own
+// context if that ended as well before the ranks had agreed, and nothing else.
 func (e *AbortError) Unwrap() error { return e.cause }
 
 func named(ranks []int) string {
