@@ -67,7 +67,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
 	r.shorts = e.HasShorts() && e.Ranks() > 1
-	r.limits = defaultStagedLimits
+	r.limits = stagedLimitsOf(c.WaitPolicy())
 	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/internal/cache"
+	"github.com/weft-go/weft/transport/progress"
 )
 
 // Calls on ordinary slices, where all memory is mapped: each rank copies what others need
@@ -42,11 +43,25 @@ type stagedLimits struct {
 
 	// Ranks share the work of an AllReduce, if they are two or more.
 	two, many int
+	// chunks are what they cut it into at least, so that the work on one meets the exchange
+	// of another.
+	chunks int
 
 	stream int // results of calls go around the cache
 }
 
-var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, stream: 1 << 20}
+var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, chunks: 2, stream: 1 << 20}
+
+// stagedLimitsOf are the limits for ranks that wait in a way. Where they share processors
+// nothing is done meanwhile, and a round costs switches between them: to reduce all on every
+// rank takes one round less.
+func stagedLimitsOf(p progress.WaitPolicy) stagedLimits {
+	l := defaultStagedLimits
+	if p.Oversubscribed && !p.InProcess {
+		l.many, l.chunks = 48<<10, 1
+	}
+	return l
+}
 
 var stagedKinds = [plan.Barrier + 1]bool{
 	plan.AllReduce: true, plan.ReduceScatter: true, plan.AllGather: true, plan.AllToAll: true, plan.Broadcast: true, plan.Reduce: true,
@@ -292,9 +307,7 @@ func (r *runner) stagedReduce(c *stagedCall, dst []byte, srcs [][]byte) error {
 func (r *runner) stagedShares(c *stagedCall) error {
 	e, me, x := r.x.lanes, r.e.Rank(), &r.x
 	chunks := (c.n + c.chunk - 1) / c.chunk
-	if chunks < 2 {
-		chunks = 2
-	}
+	chunks = max(chunks, r.limits.chunks)
 	c.chunk = min(c.chunk, roundUpTo((c.n+chunks-1)/chunks, x.size, symmetricLine))
 	chunks = (c.n + c.chunk - 1) / c.chunk
 	shares := func(i int) uint64 { return c.first + uint64(max(2*i-1, 0)) }

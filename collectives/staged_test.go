@@ -13,6 +13,7 @@ import (
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport/progress"
 )
 
 // smallStages has calls over stages in small chunks, so that all their ways are gone with
@@ -64,12 +65,20 @@ func exactStaged(c *comm.Communicator, seed uint64) error {
 	return nil
 }
 
-// TestStagedLarge: with chunks and limits as they are, and slices that begin anywhere.
+// TestStagedLarge: with chunks and limits as they are, also those of ranks that share
+// processors, and slices that begin anywhere.
 func TestStagedLarge(t *testing.T) {
-	for _, n := range []int{2, 3} {
+	for _, n := range []int{2, 3, 4} {
 		runRanks(t, n, func(c *comm.Communicator) error {
 			ctx, me := context.Background(), c.Rank()
-			for _, count := range []int{16383, 16384, 16385, 300_001} {
+			r, err := extension(c)
+			if err != nil {
+				return err
+			}
+			if r.limits = stagedLimitsOf(progress.WaitPolicy{Oversubscribed: n == 4}); (r.limits == defaultStagedLimits) != (n != 4) {
+				return errors.New("processors are shared, and the limits as ever")
+			}
+			for _, count := range []int{12_000, 12_400, 16383, 16384, 16385, 300_001} {
 				src, dst := make([]float32, count*n+3)[3:], make([]float32, count*n+5)[5:]
 				for i := range src {
 					src[i] = float32(i%1000 + me)

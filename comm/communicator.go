@@ -162,7 +162,16 @@ func (c *Communicator) Lanes() (layout progress.Layout, multicast bool) {
 	if c == nil {
 		return progress.Layout{}, false
 	}
-	return progress.DefaultLayout(c.Size()), c.world.transport.Limits().Multicast
+	return c.layout(), c.world.transport.Limits().Multicast
+}
+
+// layout is that of the communicator's memory. It is the same on all ranks.
+func (c *Communicator) layout() progress.Layout {
+	l := progress.DefaultLayout(c.Size())
+	if p := c.world.waitPolicy(); p.Oversubscribed && !p.InProcess {
+		l = l.Crowded()
+	}
+	return l
 }
 
 // Shared returns what make made for key when it was first asked for on any

@@ -113,7 +113,7 @@ func (c *Communicator) connect(ctx context.Context) error {
 	c.engine, err = progress.New(ctx, progress.Config{
 		Transport: c.world.transport,
 		Rank:      c.rank,
-		Layout:    progress.DefaultLayout(c.Size()),
+		Layout:    c.layout(),
 		Policy:    c.world.waitPolicy(),
 		Stop:      c.stop,
 		Exchange:  c.exchangeExports,

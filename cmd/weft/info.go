@@ -14,7 +14,6 @@ import (
 	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/comm/bootstrap"
 	"github.com/weft-go/weft/internal/cpulist"
-	"github.com/weft-go/weft/transport/progress"
 )
 
 const infoUsage = `usage: weft info
@@ -128,8 +127,9 @@ func info(ctx context.Context, c *comm.Communicator, w io.Writer) error {
 	if c.WaitPolicy().Oversubscribed {
 		policy = "by yielding, then sleeping: some ranks share a processor"
 	}
+	layout, _ := c.Lanes()
 	fmt.Fprintf(w, "\nranks wait %s\nmemory of a communicator of this size: %d KiB per rank\na call without a deadline of its own ends after %v\n",
-		policy, progress.DefaultLayout(c.Size()).Bytes()>>10, c.Timeout())
+		policy, layout.Bytes()>>10, c.Timeout())
 	if c.Size() > 1 {
 		fmt.Fprintf(w, "\nwhat passed between the ranks in %d calls:\n", calls)
 		printStats(w, stats)

@@ -107,6 +107,16 @@ func DefaultLayout(n int) Layout {
 	return l
 }
 
+// Crowded returns the layout for ranks that share processors: fewer and larger slots of
+// stages. Each round of a call costs switches from one rank to the next, so that more is to
+// be done in one.
+func (l Layout) Crowded() Layout {
+	if l.StageSlots > 0 {
+		l.StageSlots, l.StageBytes = l.StageSlots/2, l.StageBytes*2
+	}
+	return l
+}
+
 // Validate says what is wrong with a layout.
 func (l Layout) Validate() error {
 	good := func(cells, slot int) bool {

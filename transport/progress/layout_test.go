@@ -34,6 +34,10 @@ func TestDefaultLayout(t *testing.T) {
 		} else {
 			require.Zero(t, stage)
 		}
+		crowded := l.Crowded()
+		require.NoError(t, crowded.Validate())
+		require.Equal(t, 2*l.StageBytes, crowded.StageBytes)
+		require.LessOrEqual(t, crowded.Bytes(), l.Bytes(), "no more memory")
 		// What the counters take beside, and the unused lanes to itself.
 		require.LessOrEqual(t, l.shorts(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+4)*transport.CounterAlign))
 	}

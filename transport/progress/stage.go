@@ -204,6 +204,7 @@ func (e *Engine) awaitStage(w *atomic.Uint64, want uint64, peer int) (uint64, er
 		if got := w.Load(); got >= want {
 			return got, nil
 		}
+		e.wait.stats.Pauses++
 		spinPause(1)
 	}
 	if e.stages.unheard { // this may take long
