@@ -171,7 +171,11 @@ func (d *Device) share(ctx context.Context, mine *device.Memory, err error, then
 			from.File = m.Files[0]
 		}
 		if err == nil {
-			if peers[p], err = d.dev.Import(from); err != nil {
+			peers[p], err = d.dev.Import(from)
+			if errors.Is(err, device.ErrUnreachable) {
+				err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+			}
+			if err != nil {
 				err = fmt.Errorf("memory of rank %d: %w", p, err)
 			}
 		}

@@ -311,6 +311,22 @@ func TestDeviceRefused(t *testing.T) {
 	}
 }
 
+// TestDevicesApart has devices that don't reach each other.
+func TestDevicesApart(t *testing.T) {
+	if needDevice(t) == nil {
+		t.Skip("for the double alone")
+	}
+	t.Setenv("WEFT_DOUBLE_APART", "1")
+	open := func(c *Communicator) error { _, err := c.OpenDevice(context.Background()); return err }
+	onLocalRanks(t, 2, func(c *Communicator) error {
+		if err := open(c); !errors.Is(err, ErrUnreachable) {
+			return fmt.Errorf("rank %d: %w", c.Rank(), err)
+		}
+		return nil
+	})
+	onLocalRanks(t, 2, open, WithDevice(1))
+}
+
 func TestDeviceMismatch(t *testing.T) {
 	needDevice(t)
 	all, err := Local(2)

@@ -19,8 +19,8 @@ import (
 const infoUsage = `usage: weft info
 
 Joins the job that it is started in and prints, on rank 0, the ranks, the nodes
-they are on, by what transport each two ranks reach each other and why, and, of
-some calls that it makes and checks, what passed between them:
+they are on, by what transport each two ranks reach each other and why, the GPUs
+that they have, and, of some calls that it makes and checks, what passed between them:
 
 	mpirun -np 4 weft info
 	weft run -n 4 -- weft info
@@ -85,6 +85,10 @@ func info(ctx context.Context, c *comm.Communicator, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	d, none := c.OpenDevice(ctx)
+	if err := c.AsyncErr(); err != nil {
+		return err
+	}
 	var mine []string
 	for p := range c.Size() {
 		r := c.Route(p)
@@ -130,11 +134,29 @@ func info(ctx context.Context, c *comm.Communicator, w io.Writer) error {
 	layout, _ := c.Lanes()
 	fmt.Fprintf(w, "\nranks wait %s\nmemory of a communicator of this size: %d KiB per rank\na call without a deadline of its own ends after %v\n",
 		policy, layout.Bytes()>>10, c.Timeout())
+	printDevices(w, c.Size(), d, none)
 	if c.Size() > 1 {
 		fmt.Fprintf(w, "\nwhat passed between the ranks in %d calls:\n", calls)
 		printStats(w, stats)
 	}
 	return nil
+}
+
+// printDevices prints which GPUs the ranks have, or why there are none.
+func printDevices(w io.Writer, ranks int, d *comm.Device, none error) {
+	if none != nil {
+		var op *comm.OpError
+		if errors.As(none, &op) {
+			none = op.Err
+		}
+		fmt.Fprintf(w, "\nno devices: %v\n", none)
+		return
+	}
+	fmt.Fprintf(w, "\ndevices (CUDA %d.%d, %s):\n", d.Context().Driver().Version()/1000, d.Context().Driver().Version()%1000/10, d.Context().Driver().Library())
+	for r := range ranks {
+		fmt.Fprintf(w, "  rank %d: %s\n", r, d.Name(r))
+	}
+	fmt.Fprintf(w, "memory of a communicator of this size: %d KiB per rank on its device, for %d lanes\n", d.SegmentBytes()>>10, d.Lanes())
 }
 
 // printRanks prints where the ranks are. Nodes are numbered as they come.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/internal/cuda/cudatest"
 )
 
 // TestInfo runs the real command under itself: the ranks of one node, and of two.
@@ -25,11 +27,23 @@ func TestInfo(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	text, err := run(nil, "run", "-n", "3", "--", bin, "info")
+	text, err := run([]string{"WEFT_CUDA_DRIVER=/nonexistent/libcuda.so"}, "run", "-n", "3", "--", bin, "info")
 	require.NoError(t, err, text)
+	require.Regexp(t, `no devices: rank 0: no CUDA device: .* looked for /nonexistent/libcuda.so`, text)
 	require.Contains(t, text, "ranks: 3, nodes: 1, started by: weft run")
 	require.Contains(t, text, "pointer (same node: anonymous shared memory)")
 	require.Contains(t, text, "ranks 0-1 0-2 1-2")
+
+	library, err := cudatest.Library()
+	require.NoError(t, err)
+	devices, err := run([]string{"WEFT_CUDA_DRIVER=" + library}, "run", "-n", "3", "--", bin, "info")
+	require.NoError(t, err, devices)
+	require.Regexp(t, `(?s)devices \(CUDA 13.*rank 0: Double 0 GPU-.*rank 1: Double 1 GPU-.*rank 2: Double 0 GPU-`, devices)
+	kib := regexp.MustCompile(`memory of a communicator of this size: (\d+) KiB per rank on its device, for \d+ lanes`).FindStringSubmatch(devices)
+	require.NotNil(t, kib, devices)
+	size, err := strconv.Atoi(kib[1])
+	require.NoError(t, err)
+	require.Less(t, size, 64<<10)
 
 	for name, n := range traffic(t, text, 3*2) {
 		require.Equal(t, name == "messages" || name == "bytes", n > 0, "%s\n%s", name, text)

@@ -4,6 +4,9 @@ package cuda
 
 import "github.com/ebitengine/purego"
 
+// built says that this program can load a driver.
+const built = true
+
 func dlopen(library string) (uintptr, error) {
 	return purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }

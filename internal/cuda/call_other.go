@@ -2,11 +2,10 @@
 
 package cuda
 
-import "errors"
+// built says that this program can load a driver.
+const built = false
 
-func dlopen(string) (uintptr, error) {
-	return 0, errors.New("this program was built without CUDA (it is for Linux on amd64 or arm64, without the build tag nocuda)")
-}
+func dlopen(string) (uintptr, error) { return 0, ErrNoDriver }
 
 func dlsym(uintptr, string) uintptr { return 0 }
 

@@ -45,6 +45,18 @@ func (c *Context) Driver() *Driver { return c.driver }
 // Handle is the context as a CUcontext.
 func (c *Context) Handle() uintptr { return c.handle }
 
+// Do calls f on a thread whose current context this is, for calls of CUDA that
+// others make there. f must not change what is current.
+func (c *Context) Do(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.driver.call(fnCtxPushCurrent, c.handle); err != nil {
+		return err
+	}
+	err := f()
+	return errors.Join(err, c.driver.call(fnCtxPopCurrent, 0))
+}
+
 // code makes the context current on this thread and calls a function that the
 // driver is known to have. What was current before is so again afterwards.
 //

@@ -35,6 +35,9 @@ var Load = sync.OnceValues(func() (*Driver, error) {
 
 // open loads and initialises the first library that can be loaded.
 func open(libraries ...string) (*Driver, error) {
+	if !built {
+		return nil, &NoDriverError{Reason: "this program was built without CUDA, which is for Linux on amd64 and arm64, and not with the build tag nocuda"}
+	}
 	missing := &NoDriverError{Tried: libraries}
 	var reasons []string
 	for _, library := range libraries {

@@ -146,5 +146,19 @@ func (d *Double) Fail(function string, code int) {
 	purego.SyscallN(d.fail, uintptr(unsafe.Pointer(&name[0])), uintptr(code))
 }
 
+// Other calls a function of the driver that the package cuda has no use for, in the driver's
+// library of that name, and returns its code. Pointers are turned into integers in the call.
+//
+//go:uintptrescapes
+func Other(t testing.TB, library, function string, args ...uintptr) int {
+	t.Helper()
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	require.NoError(t, err)
+	address, err := purego.Dlsym(handle, function)
+	require.NoError(t, err)
+	code, _, _ := purego.SyscallN(address, args...)
+	return int(int32(code))
+}
+
 // Nothing is the address of a C function without arguments that does nothing.
 func (d *Double) Nothing() uintptr { return d.nothing }

@@ -89,17 +89,32 @@ func (d *Device) RoundUp(bytes int) int {
 // maxBytes bounds allocations, so that sizes can be rounded up without overflow.
 const maxBytes = 1 << 46
 
-// reach makes sure that this device reaches memory of another of this process.
-func (d *Device) reach(other *Device) error {
-	if d.UUID == other.UUID {
+// reach returns an error if this device can't reach the memory of another. Of one that
+// this process does not see it can't tell: that is for the driver to say.
+func (d *Device) reach(other cuda.UUID) error {
+	if d.UUID == other {
 		return nil
 	}
-	can, err := d.Context.Device().CanAccess(other.Context.Device())
+	driver := d.Context.Driver()
+	n, err := driver.Devices()
 	if err != nil {
 		return err
 	}
-	if !can {
-		return fmt.Errorf("%w: %s to %s", ErrUnreachable, d.UUID, other.UUID)
+	for i := range n {
+		peer, err := driver.Device(i)
+		if err != nil {
+			return err
+		}
+		uuid, err := peer.UUID()
+		if err != nil {
+			return err
+		}
+		if uuid != other {
+			continue
+		}
+		if can, err := d.Context.Device().CanAccess(peer); err != nil || !can {
+			return errors.Join(fmt.Errorf("%w: %s to %s", ErrUnreachable, d.UUID, other), err)
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -186,6 +187,22 @@ func TestMemoryThatCantBeShared(t *testing.T) {
 	_, err = d.Adopt(p, 0)
 	require.ErrorIs(t, err, cuda.ErrInvalid)
 
+	// Memory that migrates, and memory of a pool.
+	library := d.Context.Driver().Library()
+	for function, args := range map[string][]uintptr{"cuMemAllocManaged": {4096, 1}, "cuMemAllocAsync": {4096, 0}} {
+		at := new(cuda.Ptr)
+		require.NoError(t, d.Context.Do(func() error {
+			if code := cudatest.Other(t, library, function, uintptr(unsafe.Pointer(at)), args[0], args[1]); code != 0 {
+				return cuda.Code(code)
+			}
+			return d.Context.Synchronize()
+		}))
+		_, err = d.Adopt(*at, 100)
+		require.ErrorIs(t, err, ErrShare, function)
+		t.Log(err)
+		require.NoError(t, d.Context.Free(*at))
+	}
+
 	// Mapped memory that was made for this process alone.
 	dev, driver := d.Context.Device(), d.Context.Driver()
 	n := d.RoundUp(1)
@@ -239,6 +256,11 @@ func TestDevicesApart(t *testing.T) {
 	x, err = m.Export(false)
 	require.NoError(t, err)
 	defer x.File.Close()
+	_, err = all[1].Import(x)
+	require.ErrorIs(t, err, ErrUnreachable)
+
+	// As of a device that this process does not see.
+	x.Data[40] ^= 0xff
 	_, err = all[1].Import(x)
 	require.ErrorIs(t, err, cuda.InvalidDevice, "what the driver says")
 }

@@ -207,6 +207,9 @@ func (d *Device) Import(from Export) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.reach(x.uuid); err != nil {
+		return nil, err
+	}
 	m := &Memory{Bytes: x.bytes, device: d, offset: x.offset, imported: true}
 	switch x.kind {
 	case kindRef:
@@ -230,9 +233,6 @@ func (d *Device) Import(from Export) (*Memory, error) {
 // join has this device reach memory of another rank of this process, at the same address.
 func (d *Device) join(owner *Memory) (*whole, error) {
 	w := owner.whole
-	if err := d.reach(owner.device); err != nil {
-		return nil, err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.users == 0 {

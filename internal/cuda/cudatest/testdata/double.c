@@ -35,7 +35,7 @@ struct function { char name[64]; };
 struct graph { int nodes; };
 struct memory { int fd; size_t size; int device; int types; int refs; };
 
-enum kind { FREE, ALLOCATED, IPC, RESERVED, MAPPED, HOST };
+enum kind { FREE, ALLOCATED, POOLED, MANAGED, IPC, RESERVED, MAPPED, HOST };
 
 // A range of addresses that the driver knows.
 struct range {
@@ -518,11 +518,33 @@ CUresult cuMemAlloc(CUdeviceptr *p, size_t n) {
 	return 0;
 }
 
+// Memory that can't be shared.
+static CUresult allocateAlone(enum kind kind, int device, CUdeviceptr *p, size_t n) {
+	int fd = newMemory(n, device, 0);
+	void *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(at != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+	add(kind, at, n, device)->fd = fd;
+	*p = (CUdeviceptr)at;
+	return 0;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) {
+	ENTER("cuMemAllocAsync bytes=%zu", n);
+	STREAM(s);
+	return allocateAlone(POOLED, current->device, p, n);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned flags) {
+	ENTER("cuMemAllocManaged bytes=%zu flags=%u", n, flags);
+	CURRENT();
+	return allocateAlone(MANAGED, current->device, p, n);
+}
+
 CUresult cuMemFree(CUdeviceptr p) {
 	ENTER("cuMemFree");
 	CURRENT();
-	struct range *r = find(p, ALLOCATED);
-	CHECK(r && r->base == p, CUDA_ERROR_INVALID_VALUE);
+	struct range *r = find(p, FREE);
+	CHECK(r && r->base == p && (r->kind == ALLOCATED || r->kind == POOLED || r->kind == MANAGED), CUDA_ERROR_INVALID_VALUE);
 	struct range was = forget(r);
 	munmap((void *)was.base, was.size);
 	close(was.fd);
@@ -681,7 +703,7 @@ CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, voi
 			*(CUmemorytype *)data[i] = r->kind == FREE ? 0 : r->kind == HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 			break;
 		case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long *)data[i] = r->id; break;
-		case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(bool *)data[i] = 0; break;
+		case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(bool *)data[i] = r->kind == MANAGED; break;
 		case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)data[i] = r->device; break;
 		case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(bool *)data[i] = r->kind == ALLOCATED; break;
 		case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)data[i] = r->base; break;
