@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -424,6 +425,30 @@ func TestDeviceNumbers(t *testing.T) {
 		}
 		if b.number != 42 {
 			return fmt.Errorf("number %d", b.number)
+		}
+		return nil
+	})
+}
+
+// TestDeviceFreeWaits has one rank free its buffer late: the other must not be told before
+// that its memory is free.
+func TestDeviceFreeWaits(t *testing.T) {
+	needDevice(t)
+	var done atomic.Bool
+	onLocalRanks(t, 2, func(c *Communicator) error {
+		b, err := AllocDevice(context.Background(), c, 100)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 1 {
+			time.Sleep(20 * time.Millisecond)
+			done.Store(true)
+		}
+		if err := b.Free(); err != nil {
+			return err
+		}
+		if !done.Load() {
+			return errors.New("Free did not wait for the other rank")
 		}
 		return nil
 	})
