@@ -42,6 +42,14 @@ __device__ __forceinline__ void afterLast() {
 #endif
 }
 
+// beforeNext lets the next kernel in the stream be launched, if it asks to be early: this
+// one waits for nothing any more, so that it does not take the place of what is waited for.
+__device__ __forceinline__ void beforeNext() {
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // openKernel begins a kernel. False: the communicator has failed.
 __device__ __forceinline__ bool openKernel(const Args &a, Block &b) {
 	afterLast();
@@ -60,8 +68,10 @@ __device__ __forceinline__ bool openLane(const Args &a, Block &b, Watch &w) {
 	return b.failed == 0;
 }
 
+// closeLane ends a call of which no thread of the block waits for anything any more.
 __device__ __forceinline__ void closeLane(const Args &a, Watch &w) {
 	Lane *l = laneOf(a, a.rank, w.lane);
+	beforeNext();
 	if (threadIdx.x == 0) l->calls = w.epoch + 1, l->steps = w.step;
 }
 

@@ -235,12 +235,14 @@ __device__ __noinline__ void move(u64 dst, u64 src, u64 n, bool farIsSrc) {
 	u32 to = alignOf(dst), from = alignOf(src);
 	u64 vectors = n / 16, i = t;
 	if (to == 16 && from == 16) {
-		for (; i + 3 * threads < vectors; i += 4 * threads) {
+		for (; i < vectors; i += 4 * threads) {
 			Words<4> d[4];
 #pragma unroll
-			for (int k = 0; k < 4; k++) d[k] = loadWide<4>(src + 16 * (i + k * threads));
+			for (int k = 0; k < 4; k++)
+				if (i + k * threads < vectors) d[k] = loadWide<4>(src + 16 * (i + k * threads));
 #pragma unroll
-			for (int k = 0; k < 4; k++) storeWide<4>(dst + 16 * (i + k * threads), d[k]);
+			for (int k = 0; k < 4; k++)
+				if (i + k * threads < vectors) storeWide<4>(dst + 16 * (i + k * threads), d[k]);
 		}
 	}
 	for (; i < vectors; i += threads) store<4>(dst + 16 * i, to, load<4>(src + 16 * i, from));
@@ -275,14 +277,20 @@ template <class T> __device__ __noinline__ void pullReduce(u32 op, u32 contribut
 	for (u32 p = 0; p < ns; p++) all |= srcs[p];
 	u64 vectors = m / V, i = threadIdx.x;
 	if ((all & 15) == 0) {
-		for (; i + (U - 1) * threads < vectors; i += U * threads) {
-			Words<4> d[U], next[U];
+		// Loads of all vectors, and of the next source, are under way together.
+		for (; i < vectors; i += U * threads) {
+			Words<4> d[U] = {}, next[U] = {};
 			typename T::Acc acc[U][V];
+			bool in[U];
 #pragma unroll
-			for (int k = 0; k < U; k++) d[k] = loadWide<4>(srcs[0] + 16 * (i + k * threads));
+			for (int k = 0; k < U; k++) {
+				in[k] = i + k * threads < vectors;
+				if (in[k]) d[k] = loadWide<4>(srcs[0] + 16 * (i + k * threads));
+			}
 			if (ns > 1) {
 #pragma unroll
-				for (int k = 0; k < U; k++) next[k] = loadWide<4>(srcs[1] + 16 * (i + k * threads));
+				for (int k = 0; k < U; k++)
+					if (in[k]) next[k] = loadWide<4>(srcs[1] + 16 * (i + k * threads));
 #pragma unroll
 				for (int k = 0; k < U; k++) begin<T, 4>(op, acc[k], d[k]);
 				for (u32 p = 1; p < ns; p++) {
@@ -290,7 +298,8 @@ template <class T> __device__ __noinline__ void pullReduce(u32 op, u32 contribut
 					for (int k = 0; k < U; k++) d[k] = next[k];
 					if (p + 1 < ns) {
 #pragma unroll
-						for (int k = 0; k < U; k++) next[k] = loadWide<4>(srcs[p + 1] + 16 * (i + k * threads));
+						for (int k = 0; k < U; k++)
+							if (in[k]) next[k] = loadWide<4>(srcs[p + 1] + 16 * (i + k * threads));
 					}
 #pragma unroll
 					for (int k = 0; k < U; k++) combine<T, 4>(op, acc[k], d[k]);
@@ -300,7 +309,8 @@ template <class T> __device__ __noinline__ void pullReduce(u32 op, u32 contribut
 			}
 			for (u32 p = 0; p < nd; p++) {
 #pragma unroll
-				for (int k = 0; k < U; k++) storeWide<4>(dsts[p] + 16 * (i + k * threads), d[k]);
+				for (int k = 0; k < U; k++)
+					if (in[k]) storeWide<4>(dsts[p] + 16 * (i + k * threads), d[k]);
 			}
 		}
 	}

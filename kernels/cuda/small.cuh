@@ -12,23 +12,32 @@ __device__ __forceinline__ u32 packetsOf(u64 bytes, u32 lane) {
 	return n > threads ? threads : n > 0 ? (u32)n : 1;
 }
 
+// openSmall is openLane without a step of the block: each thread fetches what it needs. They may
+// differ in whether the communicator has failed, so that none leaves early.
+__device__ __forceinline__ bool openSmall(const Args &a, Watch &w) {
+	Lane *l = laneOf(a, a.rank, w.lane);
+	u64 failed = peek(&own(a)->failed);
+	w.epoch = peek(&l->calls), w.step = peek(&l->steps);
+	return failed == 0;
+}
+
 // smallReduce is AllReduce, Reduce and ReduceScatterBlock.
 template <class T> __device__ __forceinline__ void smallReduce(const Args &a) {
-	__shared__ Block b;
 	Watch w{a, blockIdx.x};
-	if (!openLane(a, b, w)) return;
+	afterLast();
 	u64 bytes = a.count * sizeof(typename T::Bits);
-	u32 t = threadIdx.x, tag = tagOf(a.hash, w.epoch);
-	bool ok = true;
-	if (t < packetsOf(bytes, w.lane)) {
-		u64 at = (u64)w.lane * smallBytes + 8 * t;
-		u32 n = at >= bytes ? 0 : bytes - at < 8 ? (u32)(bytes - at) : 8;
-		u64 stride = a.collective == reduceScatterBlock ? bytes : 0;
+	u32 t = threadIdx.x;
+	u64 at = (u64)w.lane * smallBytes + 8 * t;
+	u32 n = at >= bytes ? 0 : bytes - at < 8 ? (u32)(bytes - at) : 8;
+	u64 stride = a.collective == reduceScatterBlock ? bytes : 0;
+	Words<2> mine = loadSome(a.src + a.rank * stride + at, n), d = mine;
+	bool ok = openSmall(a, w);
+	if (ok && t < packetsOf(bytes, w.lane)) {
+		u32 tag = tagOf(a.hash, w.epoch);
 		for (u32 k = 1; k < a.ranks; k++) {
 			u32 p = (a.rank + k) % a.ranks;
-			putPacket(smallOf(a, laneOf(a, p, w.lane), w.epoch, a.rank) + t, loadSome(a.src + p * stride + at, n), tag);
+			putPacket(smallOf(a, laneOf(a, p, w.lane), w.epoch, a.rank) + t, stride ? loadSome(a.src + p * stride + at, n) : mine, tag);
 		}
-		Words<2> mine = loadSome(a.src + a.rank * stride + at, n), d = mine;
 		typename T::Acc acc[8 / sizeof(typename T::Bits)];
 		for (u32 p = 0; p < a.ranks && ok; p++) {
 			d = mine;
@@ -44,23 +53,24 @@ template <class T> __device__ __forceinline__ void smallReduce(const Args &a) {
 
 // smallMove is Broadcast, AllGather, AllToAll and Barrier.
 __device__ __forceinline__ void smallMove(const Args &a) {
-	__shared__ Block b;
 	Watch w{a, blockIdx.x};
-	if (!openLane(a, b, w)) return;
+	afterLast();
 	u64 bytes = a.count;
-	u32 t = threadIdx.x, tag = tagOf(a.hash, w.epoch);
+	u32 t = threadIdx.x;
 	u64 at = (u64)w.lane * smallBytes + 8 * t;
 	u32 n = at >= bytes ? 0 : bytes - at < 8 ? (u32)(bytes - at) : 8;
 	u64 sendStride = a.collective == allToAll ? bytes : 0, recvStride = a.collective == broadcast ? 0 : bytes;
-	bool rooted = a.collective == broadcast, ok = true;
+	bool rooted = a.collective == broadcast, gives = !rooted || a.rank == a.root;
 	u32 full = packetsOf(bytes, w.lane);
-	if (t < (!rooted || a.rank == a.root ? full : 1)) {
-		u32 m = rooted && a.rank != a.root ? 0 : n;
+	Words<2> mine = loadSome(a.src + a.rank * sendStride + at, gives ? n : 0);
+	bool ok = openSmall(a, w);
+	u32 tag = tagOf(a.hash, w.epoch);
+	if (ok && t < (gives ? full : 1)) {
 		for (u32 k = 1; k < a.ranks; k++) {
 			u32 p = (a.rank + k) % a.ranks;
-			putPacket(smallOf(a, laneOf(a, p, w.lane), w.epoch, a.rank) + t, loadSome(a.src + p * sendStride + at, m), tag);
+			putPacket(smallOf(a, laneOf(a, p, w.lane), w.epoch, a.rank) + t, sendStride ? loadSome(a.src + p * sendStride + at, n) : mine, tag);
 		}
-		if (!rooted) storeSome(a.dst + a.rank * recvStride + at, n, loadSome(a.src + a.rank * sendStride + at, n));
+		if (!rooted) storeSome(a.dst + a.rank * recvStride + at, n, mine);
 	}
 	for (u32 k = 1; k < a.ranks && ok; k++) {
 		u32 p = (a.rank + a.ranks - k) % a.ranks;

@@ -19,6 +19,7 @@ type code struct {
 	context   *cuda.Context
 	module    *cuda.Module
 	functions map[string]cuda.Function
+	early     bool // the kernels may be launched before the one in front of them has ended
 	users     int
 }
 
@@ -43,7 +44,7 @@ func loadCode(c *cuda.Context) (*code, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &code{context: c, functions: map[string]cuda.Function{}, users: 1}
+	k := &code{context: c, functions: map[string]cuda.Function{}, early: major == 9, users: 1}
 	if k.module, err = c.LoadModule(image); err != nil {
 		return nil, err
 	}

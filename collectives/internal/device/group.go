@@ -25,6 +25,9 @@ type Config struct {
 	Lanes    int           // the same on all ranks, see [layout.Lanes]
 	Segments []cuda.Ptr    // of all ranks, as the device maps them; layout.SegmentBytes each, zeroed
 	Timeout  time.Duration // of a wait in a kernel
+	// Serial launches kernels when those in front of them have ended, and OneDomain in the
+	// domain of memory synchronisation of all others: to measure what it costs.
+	Serial, OneDomain bool
 }
 
 // Group is one rank's end of a communicator on devices. Its methods may be called from
@@ -43,6 +46,7 @@ type Group struct {
 	args     layout.Args
 	blocks   layout.Blocks
 	launches map[string]*cuda.Launch // by the name of the kernel
+	early    bool                    // launches are programmatic
 	remote   bool                    // launches go to the remote domain of memory synchronisation
 	// Calls run one after another, on whatever streams they are: done is recorded behind the
 	// last that is no part of a graph, on the stream last.
@@ -83,12 +87,13 @@ func New(c Config) (*Group, error) {
 	}
 	g := &Group{context: c.Context, ranks: len(c.Segments), lanes: c.Lanes, launches: map[string]*cuda.Launch{}}
 	if domains, err := c.Context.Device().Attribute(cuda.MemSyncDomains); err == nil {
-		g.remote = domains > 1
+		g.remote = domains > 1 && !c.OneDomain
 	}
 	var err error
 	if g.code, err = loadCode(c.Context); err != nil {
 		return nil, err
 	}
+	g.early = g.code.early && !c.Serial
 	if g.pinned, err = c.Context.AllocHost(int(unsafe.Sizeof(layout.Page{}))); err != nil {
 		return nil, g.closeWith(err)
 	}
@@ -233,6 +238,9 @@ func (g *Group) kernel(name string) *cuda.Launch {
 	k := newLaunch(g.code.functions[name], name, &g.args, &g.blocks)
 	if g.remote {
 		k.SetDomain(cuda.DomainRemote)
+	}
+	if g.early {
+		k.SetProgrammatic(true)
 	}
 	g.launches[name] = k
 	return k

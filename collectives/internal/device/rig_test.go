@@ -55,6 +55,10 @@ func devices(t testing.TB) []*cuda.Context {
 }
 
 func newRig(t testing.TB, ranks int, timeout time.Duration) *rig {
+	return newRigWith(t, ranks, Config{Timeout: timeout})
+}
+
+func newRigWith(t testing.TB, ranks int, config Config) *rig {
 	all := devices(t)
 	r := &rig{}
 	per := (ranks + len(all) - 1) / len(all)
@@ -71,7 +75,8 @@ func newRig(t testing.TB, ranks int, timeout time.Duration) *rig {
 		r.segments = append(r.segments, s)
 	}
 	for p := range ranks {
-		g, err := New(Config{Context: r.contexts[p], Rank: p, Lanes: lanes, Segments: r.segments, Timeout: timeout})
+		config.Context, config.Rank, config.Lanes, config.Segments = r.contexts[p], p, lanes, r.segments
+		g, err := New(config)
 		require.NoError(t, err)
 		s, err := r.contexts[p].NewStream(0)
 		require.NoError(t, err)
