@@ -149,7 +149,7 @@ func (e *Engine) notMade(err error) error {
 
 // newOut returns the sending end of a lane to a peer.
 func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
-	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), granted: l.granted(peer), credits: &a.credits, places: newPlaces(l)}
+	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), granted: l.granted(peer), credits: &a.credits, places: l.places()}
 	if p := e.peers[peer]; p != nil {
 		o.at = p.ID()
 	}
@@ -374,16 +374,16 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	msg := other
 	if by != lane.None {
 		e.t.Fence(transport.FenceAcquire)
-		p := in.places.turns[in.Turn()]
+		p := in.places.Turn(in.Turn())
 		if at != in.Primary() {
 			var ok bool
 			// By the length that was sent: another is a mismatch, and its tag says so.
-			if p, ok = in.places.next(in.Next(), got&lane.MaxLength); !ok {
+			if p, ok = in.places.Next(in.Next(), got&lane.MaxLength); !ok {
 				return nil, fmt.Errorf("progress: a message from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)
 			}
 		}
 		slot := e.lanes.slot(peer, p)
-		msg = e.mem.at(slot, p.room)
+		msg = e.mem.at(slot, p.Room)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
@@ -400,7 +400,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if at != lane.NoCell {
 		in.old[in.Turn()] = in.want
 		if e.faulty {
-			in.places.take(in.Next(), length, at != in.Primary())
+			in.places.Take(in.Next(), length, at != in.Primary())
 		}
 	}
 	in.Take(at, by, length)
@@ -460,7 +460,7 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 		return nil // waits for a credit, or nothing came
 	}
 	e.t.Fence(transport.FenceAcquire)
-	tag := getTag(e.mem.at(e.lanes.slot(peer, in.places.turns[in.Turn()]), tagBytes))
+	tag := getTag(e.mem.at(e.lanes.slot(peer, in.places.Turn(in.Turn())), tagBytes))
 	if tag == in.old[in.Turn()] || int64(tag.Bytes) > int64(e.layout.MessageBytes()) || got-in.Base() != messageBytes(int(tag.Bytes)) {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/pointer"
+	"github.com/weft-go/weft/transport/progress/lane"
 	"github.com/weft-go/weft/transport/transporttest"
 )
 
@@ -301,7 +302,7 @@ func TestNoMismatchInPart(t *testing.T) {
 	require.NoError(t, err)
 	l := es[0].lanes
 	land := func(offset uint64, data []byte) {
-		at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, place{}) + offset}
+		at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, lane.Span{}) + offset}
 		if err := es[0].t.PutCounted(c, at, data, l.counter(0, 0)); err != nil {
 			t.Error(err)
 		}
@@ -326,7 +327,7 @@ func TestCounterBeyondTarget(t *testing.T) {
 	c, err := es[0].t.NewCompletion(1)
 	require.NoError(t, err)
 	l := es[0].lanes
-	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, place{}) + 512}
+	at := transport.Handle{ID: es[0].peers[1].ID(), Offset: l.slot(0, lane.Span{}) + 512}
 	require.NoError(t, es[0].t.PutCounted(c, at, make([]byte, 16), l.counter(0, 0)))
 	_, err = es[1].Recv(0, 16)
 	require.ErrorContains(t, err, "48 bytes counted")
@@ -528,7 +529,7 @@ func TestFailedReport(t *testing.T) {
 	var got *transport.FabricError
 	require.ErrorAs(t, es[0].Send(1, []byte("x")), &got)
 	require.Equal(t, &transport.FabricError{Op: transport.OpPutCounted, Rank: 0, Peer: 1, Endpoint: es[0].peers[1].ID(),
-		Offset: l.slot(0, place{}), Epoch: 0, Attempts: 1, Status: status}, got)
+		Offset: l.slot(0, lane.Span{}), Epoch: 0, Attempts: 1, Status: status}, got)
 	require.NotEmpty(t, got.Error())
 
 	require.NoError(t, es[1].Send(0, nil))

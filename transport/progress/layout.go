@@ -28,7 +28,7 @@ type Layout struct {
 	MailSlotBytes int // as SlotBytes, tag and header included
 
 	// Spares are the cells of each lane beyond those, SpareSlots the slots that they
-	// share; 0 for what suits the transport. See places.
+	// share; 0 for what suits the transport. See [lane.Places].
 	Spares, SpareSlots int
 	// Renewals are how often each lane gets as many spares and slots once more when
 	// most are used, at most.
@@ -266,11 +266,16 @@ func (l *lanes) header(from, cell int) uint64 {
 	return l.base + uint64(from)*l.bytes + l.headers + uint64(cell)*transport.Granule
 }
 
+// places are those of a lane's primaries to begin with.
+func (l *lanes) places() lane.Places {
+	return lane.NewPlaces(l.primaries, uint64(l.slotBytes), l.bytes-l.slots)
+}
+
 // slot is the offset of a place in the lane's slots.
-func (l *lanes) slot(from int, p place) uint64 {
-	if own := l.bytes - l.slots; p.at >= own && l.renewals > 0 {
-		at := p.at - own
+func (l *lanes) slot(from int, p lane.Span) uint64 {
+	if own := l.bytes - l.slots; p.At >= own && l.renewals > 0 {
+		at := p.At - own
 		return l.renewed(from, int(at/l.more.slotsBytes)) + l.more.slots + at%l.more.slotsBytes
 	}
-	return l.base + uint64(from)*l.bytes + l.slots + p.at
+	return l.base + uint64(from)*l.bytes + l.slots + p.At
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress/lane"
 )
 
 func TestDefaultLayout(t *testing.T) {
@@ -141,7 +142,7 @@ func TestLayoutRanges(t *testing.T) {
 							}
 							for s := range l.SpareSlots * lanes.renewals {
 								at := lanes.bytes - lanes.slots + uint64(s*lanes.slotBytes)
-								take(lanes.slot(r, place{at: at}), lanes.slotBytes, transport.Granule)
+								take(lanes.slot(r, lane.Span{At: at}), lanes.slotBytes, transport.Granule)
 							}
 							if mail.spares > 0 && lanes.cells > 0 {
 								headers := (lanes.cells + 15) / 16 * 16
@@ -153,7 +154,7 @@ func TestLayoutRanges(t *testing.T) {
 								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)
 							}
 							for s := 0; lanes.cells > 0 && s < lanes.primaries+l.SpareSlots; s++ {
-								take(lanes.slot(r, place{at: uint64(s * lanes.slotBytes)}), lanes.slotBytes, transport.Granule)
+								take(lanes.slot(r, lane.Span{At: uint64(s * lanes.slotBytes)}), lanes.slotBytes, transport.Granule)
 							}
 						}
 					}

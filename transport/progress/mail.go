@@ -155,9 +155,9 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 	if base := in.Base(); got > base {
 		arrived := got - base
 		m.t.Fence(transport.FenceAcquire)
-		p := in.places.turns[in.Turn()]
+		p := in.places.Turn(in.Turn())
 		n, known := m.tagged(peer, p)
-		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || mailBytes(n) > p.room || arrived > mailBytes(n)) {
+		if arrived > uint64(m.lanes.slotBytes) || known && (n < MailHead || mailBytes(n) > p.Room || arrived > mailBytes(n)) {
 			return nil, false, fmt.Errorf("progress: %d bytes counted in a mail cell from rank %d, of a message of %d", arrived, peer, n)
 		}
 		if known && arrived == mailBytes(n) {
@@ -171,14 +171,14 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 			continue
 		}
 		m.t.Fence(transport.FenceAcquire)
-		p := in.places.turns[in.Turn()]
+		p := in.places.Turn(in.Turn())
 		if at != in.Primary() {
-			if p, ok = in.places.next(in.Next(), length); !ok {
+			if p, ok = in.places.Next(in.Next(), length); !ok {
 				return nil, false, fmt.Errorf("progress: mail from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)
 			}
 		}
 		n, known := m.tagged(peer, p)
-		if !known || n < MailHead || mailBytes(n) > p.room || mailBytes(n) != length {
+		if !known || n < MailHead || mailBytes(n) > p.Room || mailBytes(n) != length {
 			return nil, false, fmt.Errorf("progress: a header of %d bytes from rank %d, of a message of %d", length, peer, n)
 		}
 		m.stats[peer].ByHeader++
@@ -192,7 +192,7 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 			}
 			length := mailBytes(len(d.data) - mailTag)
 			if d.cell != lane.NoCell {
-				in.places.take(in.Next(), length, d.cell != in.Primary())
+				in.places.Take(in.Next(), length, d.cell != in.Primary())
 			}
 			in.Take(d.cell, lane.None, length)
 			in.seen, in.arrived = in.Base(), 0
@@ -204,15 +204,15 @@ func (m *Mail) Poll(peer int) (msg []byte, ok bool, err error) {
 
 // tagged is the length that a slot's first word says, and whether it names the
 // next message.
-func (m *Mail) tagged(peer int, at place) (n int, known bool) {
+func (m *Mail) tagged(peer int, at lane.Span) (n int, known bool) {
 	tag := m.mem.load(m.lanes.slot(peer, at))
 	return int(tag & (1<<32 - 1)), tag>>32 == mailTagOf(m.in[peer].Next(), 0)>>32
 }
 
 // take takes the next message, of n bytes.
-func (m *Mail) take(peer int, cell int, at place, by lane.Path, n int) []byte {
+func (m *Mail) take(peer int, cell int, at lane.Span, by lane.Path, n int) []byte {
 	in := &m.in[peer]
-	in.places.take(in.Next(), mailBytes(n), cell != in.Primary())
+	in.places.Take(in.Next(), mailBytes(n), cell != in.Primary())
 	in.Take(cell, by, mailBytes(n))
 	if m.faulty {
 		m.wait.deadline = time.Time{}

@@ -426,7 +426,7 @@ func TestMailNonsense(t *testing.T) {
 			m := es[0].Mail()
 			unit := make([]byte, transport.Granule)
 			binary.NativeEndian.PutUint64(unit, mailTagOf(c.epoch, c.n))
-			at := transport.Handle{ID: m.e.peers[1].ID(), Offset: m.lanes.slot(0, place{})}
+			at := transport.Handle{ID: m.e.peers[1].ID(), Offset: m.lanes.slot(0, lane.Span{})}
 			counter := m.lanes.counter(0, 0)
 			for range c.count / transport.Granule {
 				require.NoError(t, m.t.PutCounted(m.phase, at, unit, counter))

@@ -23,9 +23,9 @@ func TestPlaces(t *testing.T) {
 		require.NoError(t, err)
 		var memory space
 		memory.init(mem, l.bytes)
-		s, sent := lane.NewSender(l.shape(), 1), newPlaces(&l)
-		got := newPlaces(&l)
-		dirty := make([]bool, sent.end+2*l.more.slotsBytes)
+		s, sent := lane.NewSender(l.shape(), 1), l.places()
+		got := l.places()
+		dirty := make([]bool, l.bytes-l.slots+2*l.more.slotsBytes)
 		p := port{t: tr, faulty: true, mem: &memory}
 		p.links = make([]link, 1)
 		o := outEnd{Sender: s, places: sent, lanes: &l, granted: l.granted(0)}
@@ -39,7 +39,7 @@ func TestPlaces(t *testing.T) {
 			step, err := p.open(&o, length)
 			if err != nil && renewals < l.renewals { // as the receiver does
 				renewals++
-				got.end += l.more.slotsBytes
+				got.Grow(l.more.slotsBytes)
 				in.Grow(l.cells + renewals*l.more.cells)
 				binary.NativeEndian.PutUint64(mem.Bytes()[o.granted:], uint64(renewals))
 				step, err = p.open(&o, length)
@@ -50,24 +50,24 @@ func TestPlaces(t *testing.T) {
 				require.Greater(t, s.Next(), uint64(3), "seed %d", seed)
 				break
 			}
-			at := o.places.of(step.Epoch)
-			require.LessOrEqual(t, at.at+length, o.places.end, "seed %d", seed)
-			require.LessOrEqual(t, length, at.room, "seed %d", seed)
-			for i := at.at; i < at.at+length; i++ {
-				require.False(t, dirty[i], "seed %d: message %d of %d bytes at %d, where a late one may land", seed, step.Epoch, length, at.at)
+			at := o.places.Of(step.Epoch)
+			require.LessOrEqual(t, at.At+length, l.bytes-l.slots+uint64(renewals)*l.more.slotsBytes, "seed %d", seed)
+			require.LessOrEqual(t, length, at.Room, "seed %d", seed)
+			for i := at.At; i < at.At+length; i++ {
+				require.False(t, dirty[i], "seed %d: message %d of %d bytes at %d, where a late one may land", seed, step.Epoch, length, at.At)
 			}
 			moved := step.Cell != in.Primary()
 			if moved {
-				to, ok := got.next(in.Next(), length)
+				to, ok := got.Next(in.Next(), length)
 				require.True(t, ok, "seed %d", seed)
 				require.Equal(t, at, to, "seed %d", seed)
 			} else {
-				require.Equal(t, at, got.of(in.Next()), "seed %d", seed)
+				require.Equal(t, at, got.Of(in.Next()), "seed %d", seed)
 			}
 			for step.Do == lane.Start {
 				clean := r.IntN(3) != 0
 				if !clean && step.Path != lane.Header {
-					for i := at.at; i < at.at+length; i++ {
+					for i := at.At; i < at.At+length; i++ {
 						dirty[i] = true
 					}
 				}
@@ -81,7 +81,7 @@ func TestPlaces(t *testing.T) {
 			if moved {
 				cell = in.Header(1)
 			}
-			got.take(in.Next(), length, moved)
+			got.Take(in.Next(), length, moved)
 			in.Take(cell, by, length)
 			require.NoError(t, s.Credit(0, in.Next()))
 		}

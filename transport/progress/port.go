@@ -86,7 +86,7 @@ type outEnd struct {
 	lanes  *lanes
 	at     transport.EndpointID // the peer's
 	credit uint64               // offset of the credit word
-	places places
+	places lane.Places
 
 	granted  uint64 // offset of the word with the number of renewals
 	renewals int    // that are in use
@@ -121,11 +121,11 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 		return step, nil
 	}
 	if p.faulty {
-		if o.places.of(o.Next()).room < length {
+		if o.places.Of(o.Next()).Room < length {
 			o.Retire() // it got what was left of a slot
 		}
 		if cell, moves := o.Moves(); moves {
-			if _, ok := o.places.next(o.Next(), length); !ok || cell == lane.NoCell {
+			if _, ok := o.places.Next(o.Next(), length); !ok || cell == lane.NoCell {
 				return p.exhausted(o, length)
 			}
 		}
@@ -134,7 +134,7 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 	step, err := o.Begin(length)
 	switch {
 	case err == nil && step.Do == lane.Start && p.faulty:
-		o.places.take(step.Epoch, length, o.Replaced() != moved)
+		o.places.Take(step.Epoch, length, o.Replaced() != moved)
 	case err == lane.ErrExhausted:
 		return p.exhausted(o, length)
 	case err != nil:
@@ -163,7 +163,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
 	if !p.faulty {
-		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.turns[step.Cell])}
+		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.Turn(step.Cell))}
 		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
 	if step.Path == lane.Header {
 		return transport.Handle{ID: o.at, Offset: o.lanes.header(p.rank, step.Cell)}
 	}
-	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.of(step.Epoch))}
+	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.Of(step.Epoch))}
 }
 
 // look has the sender see its credit word.

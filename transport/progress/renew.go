@@ -14,7 +14,7 @@ import (
 // inEnd is the receiving end of a lane.
 type inEnd struct {
 	*lane.Receiver
-	places places
+	places lane.Places
 
 	lanes    *lanes
 	renewals int    // memory that was bound
@@ -23,14 +23,14 @@ type inEnd struct {
 }
 
 func newIn(l *lanes) inEnd {
-	return inEnd{Receiver: lane.NewReceiver(l.shape()), places: newPlaces(l), lanes: l}
+	return inEnd{Receiver: lane.NewReceiver(l.shape()), places: l.places(), lanes: l}
 }
 
 // low says that a lane is to be renewed.
 func (in *inEnd) low() bool {
 	l := in.lanes
 	return in.renewals < l.renewals && !in.refused &&
-		(in.Unused() < l.more.cells/2 || in.places.unused() < l.more.slotsBytes/2)
+		(in.Unused() < l.more.cells/2 || in.places.Unused() < l.more.slotsBytes/2)
 }
 
 // renew renews the lane from a peer if it is time.
@@ -54,7 +54,7 @@ func (p *port) renew(e *Engine, in *inEnd, peer int) {
 			e.space.grow(at, mem)
 			in.renewals++
 			in.Grow(in.lanes.cells + in.renewals*in.lanes.more.cells)
-			in.places.end += in.lanes.more.slotsBytes
+			in.places.Grow(in.lanes.more.slotsBytes)
 		}
 	}
 	to := transport.Handle{ID: e.peers[peer].ID(), Offset: in.lanes.granted(p.rank)}
@@ -87,7 +87,7 @@ func (p *port) renewed(o *outEnd) bool {
 	if n <= uint64(o.renewals) {
 		return false
 	}
-	o.places.end += (n - uint64(o.renewals)) * o.lanes.more.slotsBytes
+	o.places.Grow((n - uint64(o.renewals)) * o.lanes.more.slotsBytes)
 	o.renewals = int(n)
 	o.Grow(o.lanes.cells + o.renewals*o.lanes.more.cells)
 	return true

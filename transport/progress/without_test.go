@@ -48,6 +48,7 @@ var missed = []missedRule{
 	{rule: "quarantine", plan: "rate=0.2,kinds=late", calls: 200},
 	{rule: "quarantineSlot", plan: "rate=0.3,kinds=late", calls: 200},
 	{rule: "freshOffsets", plan: "rate=0.1", calls: 100},
+	{rule: "behindLast", plan: "rate=0.3,kinds=late", calls: 200},
 	{rule: "awaitCredit", plan: "rate=0", calls: 100},
 	{rule: "holdSource", plan: "rate=0.001,kinds=ack", calls: 150, lag: true},
 	{rule: "growOnly", plan: "rate=0.3,kinds=late", calls: 200},
@@ -114,6 +115,8 @@ func (m *missedRule) run(t *testing.T, seed uint64, rule string, atMost time.Dur
 				e.out[p].Without(rule)
 				e.in[p].Receiver.Without(rule)
 				e.in[p].credit.Without(rule)
+				e.out[p].places.Without(rule)
+				e.in[p].places.Without(rule)
 			}
 			for i := range e.group.flights {
 				z := &e.group.flights[i].zones

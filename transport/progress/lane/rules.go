@@ -37,6 +37,8 @@ const (
 	targetAll
 	// emptyByHeader: a message of no bytes is there when its header is.
 	emptyByHeader
+	// behindLast: what takes a dirty cell's place begins behind its last message.
+	behindLast
 	// boardQuarantine: a cell of a board with a reported put carries no other posting,
 	boardQuarantine
 	// boardLeft: nor one whose put was left under way.
@@ -88,7 +90,7 @@ var ruleNames = map[rule]string{
 	boardSource: "boardSource", boardTold: "boardTold", boardNumber: "boardNumber", boardLow: "boardLow",
 	freshOffsets: "freshOffsets", finishFirst: "finishFirst", holdSource: "holdSource",
 	ownCounter: "ownCounter", ownHeader: "ownHeader", headerEqual: "headerEqual", targetAll: "targetAll",
-	emptyByHeader: "emptyByHeader", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
+	emptyByHeader: "emptyByHeader", behindLast: "behindLast", growOnly: "growOnly", reissue: "reissue", settle: "settle", retireZones: "retireZones",
 	releaseAll: "releaseAll", firstWins: "firstWins", voteFirst: "voteFirst",
 	awaitHeld: "awaitHeld", askFirst: "askFirst", promise: "promise", tellRefused: "tellRefused", tellOut: "tellOut", stayOut: "stayOut",
 }

@@ -29,6 +29,7 @@ var broken = []struct {
 	{headerEqual, bounds{lengths: twos(3), shape: Shape{2, 4}, faults: 1}},
 	{targetAll, bounds{lengths: twos(2), shape: Shape{1, 3}, faults: 1}},
 	{emptyByHeader, bounds{lengths: []uint64{2, 0, 0, 2}, shape: Shape{2, 4}}},
+	{behindLast, bounds{lengths: ofUnits(1, 2), shape: Shape{1, 3}, faults: 1, slot: 2, slots: 2}},
 	{growOnly, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 1}},
 	{reissue, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 1}},
 }

@@ -12,6 +12,9 @@ func (s *Sender) Without(rule string) { s.without |= switchboard(named(rule)) }
 func (r *Receiver) Without(rule string) { r.without |= switchboard(named(rule)) }
 
 // Without takes a rule away.
+func (p *Places) Without(rule string) { p.without |= switchboard(named(rule)) }
+
+// Without takes a rule away.
 func (w *Word) Without(rule string) { w.without |= switchboard(named(rule)) }
 
 // Without takes a rule away.

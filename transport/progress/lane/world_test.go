@@ -21,6 +21,10 @@ type world struct {
 	faults  int
 	ended   bool // with an error, which all ranks would learn of
 
+	places Places // where there are
+	spans  [maxPrimaries]Span
+	last   [maxPrimaries]uint64
+
 	words [maxReceivers]uint64 // credit words, at the sender
 	rx    [maxReceivers]rx
 
@@ -41,6 +45,7 @@ const (
 type flight struct {
 	begun, sent bool
 	step        Step // the phase under way, if Path is not None
+	at          int  // place of the message
 	pending     uint8
 }
 
@@ -58,7 +63,12 @@ type rx struct {
 	reading bool
 	by      Path // how it found what it reads; None: in a box
 	cell    int
+	at      int // place of what it reads
 	read    int
+
+	places Places
+	spans  [maxPrimaries]Span
+	last   [maxPrimaries]uint64
 
 	data     [maxCells][maxUnits]int8 // epoch + 1; 0: nothing, garbage: what the user wrote since
 	counters [maxCells]uint64
@@ -77,6 +87,7 @@ type packets struct {
 	rank    int
 	value   uint64
 	step    Step
+	at      int
 	pending uint8
 	again   uint8 // had landed before, and is not counted again
 	open    bool  // the phase has not ended: it reads the message when it lands
@@ -89,11 +100,13 @@ type bounds struct {
 	shape     Shape
 	receivers int
 	faults    int
-	batch     int  // messages that a receiver takes before it releases them
-	flights   int  // messages under way at once; 0: any number
-	giveUp    bool // phases may be given up before they end
-	detour    bool // messages may go another way instead of again
-	repeat    bool // what landed before a report may land again after it
+	batch     int    // messages that a receiver takes before it releases them
+	flights   int    // messages under way at once; 0: any number
+	giveUp    bool   // phases may be given up before they end
+	detour    bool   // messages may go another way instead of again
+	repeat    bool   // what landed before a report may land again after it
+	slot      uint64 // units of a slot; 0: each cell has a slot for itself, and no places
+	slots     uint64
 	without   rule
 	most      int
 }
@@ -112,6 +125,28 @@ func (l *lanes) receiver(w *world, r int) *Receiver {
 	x := &w.rx[r]
 	x.rcv.targets, x.rcv.primaries = x.targets[:l.shape.Primaries], x.cells[:l.shape.Primaries]
 	return &x.rcv
+}
+
+// placesOf returns the places as the sender has them, or a receiver.
+func (l *lanes) placesOf(w *world, receiver int) *Places {
+	p, spans, last := &w.places, &w.spans, &w.last
+	if receiver >= 0 {
+		x := &w.rx[receiver]
+		p, spans, last = &x.places, &x.spans, &x.last
+	}
+	p.turns, p.last = spans[:l.shape.Primaries], last[:l.shape.Primaries]
+	return p
+}
+
+const ofSender = -1
+
+// unit is the i-th unit of a message in a cell, or at a place if there are places.
+func (l *lanes) unit(x *rx, cell, at, i int) *int8 {
+	if l.slot == 0 {
+		return &x.data[cell][i]
+	}
+	at += i
+	return &x.data[at/maxUnits][at%maxUnits]
 }
 
 func (b bounds) system() *model.System[world] {
@@ -142,6 +177,14 @@ func (l *lanes) start(w *world) {
 		}
 	}
 	w.faults = l.faults
+	if l.slot == 0 {
+		return
+	}
+	for r := ofSender; r < l.receivers; r++ {
+		p := l.placesOf(w, r)
+		p.slot, p.without = l.slot, off
+		p.start(l.slots * l.slot)
+	}
 }
 
 func (l *lanes) final(w *world) bool {
@@ -205,7 +248,7 @@ func (l *lanes) begin(w *world, m *model.Moves[world]) {
 		return
 	}
 	try := *w
-	step, err := l.sender(&try).Begin(l.lengths[e])
+	step, err := l.open(&try, e)
 	switch {
 	case err != nil:
 		l.to(m, false, func(n *world) { n.ended = true }, "sender has no offsets left")
@@ -224,6 +267,30 @@ func (l *lanes) begin(w *world, m *model.Moves[world]) {
 			l.to(m, false, func(n *world) { *n = try }, "send %d another way", e)
 		}
 	}
+}
+
+// open begins a message as a port does.
+func (l *lanes) open(w *world, e int) (Step, error) {
+	s, length := l.sender(w), l.lengths[e]
+	if l.slot == 0 {
+		return s.Begin(length)
+	}
+	p := l.placesOf(w, ofSender)
+	if p.Of(s.next).Room < length {
+		s.Retire()
+	}
+	if _, moves := s.Moves(); moves {
+		if _, ok := p.Next(s.next, length); !ok {
+			return Step{}, ErrExhausted
+		}
+	}
+	moved := s.Replaced()
+	step, err := s.Begin(length)
+	if err == nil && step.Do == Start {
+		p.Take(step.Epoch, length, s.Replaced() != moved)
+		w.flights[e].at = int(p.Of(step.Epoch).At)
+	}
+	return step, err
 }
 
 // mustNotEnd says that an error is wrong, where all rules are followed: these
@@ -260,14 +327,14 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 		if f.pending>>i&1 != 0 {
 			l.to(m, false, func(n *world) {
 				n.flights[e].pending &^= 1 << i
-				l.land(n, f.step, i, f.sent, true)
+				l.land(n, f.step, f.at, i, f.sent, true)
 			}, "  lands: %d, path %d, packet %d", e, int(f.step.Path), i)
 		}
 	}
 	if f.pending == 0 {
 		l.to(m, false, func(n *world) { l.fly1(n, e, l.sender(n).Report(f.step, true)) }, "clean: %d, path %d", e, int(f.step.Path))
 	}
-	rest := packets{step: f.step, pending: f.pending, garbage: f.sent}
+	rest := packets{step: f.step, at: f.at, pending: f.pending, garbage: f.sent}
 	if l.repeat {
 		rest.again = l.all(f.step) &^ f.pending
 	}
@@ -306,7 +373,7 @@ func (l *lanes) fly(w *world, m *model.Moves[world], e int) {
 }
 
 // land is a packet's arrival.
-func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
+func (l *lanes) land(w *world, s Step, to, packet int, spoilt, counts bool) {
 	at := s.Cell
 	if s.Path == Header {
 		h := &w.rx[packet].headers[headerCell(switchboard(l.without), at)]
@@ -315,9 +382,10 @@ func (l *lanes) land(w *world, s Step, packet int, spoilt, counts bool) {
 	}
 	n := l.units(int(s.Epoch))
 	x := &w.rx[packet/n]
-	x.data[at][packet%n] = int8(s.Epoch + 1)
+	u := l.unit(x, at, to, packet%n)
+	*u = int8(s.Epoch + 1)
 	if spoilt {
-		x.data[at][packet%n] = garbage
+		*u = garbage
 	}
 	if s.Path == Counted && counts {
 		x.counters[counterOf(switchboard(l.without), at)]++
@@ -355,6 +423,12 @@ func (l *lanes) receive(w *world, m *model.Moves[world], r int) {
 		return func(n *world) {
 			x := &n.rx[r]
 			x.reading, x.by, x.cell, x.read = true, by, cell, 0
+			if p := l.placesOf(n, r); l.slot > 0 && cell == primary {
+				x.at = int(p.Turn(rcv.Turn()).At)
+			} else if l.slot > 0 && cell != NoCell {
+				to, ok := p.Next(rcv.next, l.lengths[e])
+				x.at, n.ended = int(to.At), !ok
+			}
 		}
 	}
 	if found {
@@ -377,7 +451,7 @@ func (l *lanes) receive(w *world, m *model.Moves[world], r int) {
 func (l *lanes) read(w *world, m *model.Moves[world], r, e int) {
 	x := &w.rx[r]
 	if x.read < l.units(e) && x.by != None {
-		v := x.data[x.cell][x.read]
+		v := *l.unit(x, x.cell, x.at, x.read)
 		l.to(m, false, func(n *world) { n.rx[r].read++ }, "receiver %d: reads unit %d of %d: %d", r, x.read, e, int(v)-1)
 		if int(v) != e+1 {
 			m.Wrong("wrong bytes")
@@ -390,8 +464,12 @@ func (l *lanes) read(w *world, m *model.Moves[world], r, e int) {
 	}
 	l.to(m, false, func(n *world) {
 		x := &n.rx[r]
-		l.receiver(n, r).Take(x.cell, x.by, l.lengths[e])
-		x.reading, x.by, x.cell, x.read = false, None, 0, 0
+		rcv := l.receiver(n, r)
+		if l.slot > 0 && x.cell != NoCell {
+			l.placesOf(n, r).Take(rcv.next, l.lengths[e], x.cell != rcv.Primary())
+		}
+		rcv.Take(x.cell, x.by, l.lengths[e])
+		x.reading, x.by, x.cell, x.at, x.read = false, None, 0, 0, 0
 		if release {
 			l.credit(n, r, x.credit.Raise(uint64(e)+1))
 		}
@@ -465,7 +543,7 @@ func (l *lanes) lateness(w *world, m *model.Moves[world]) {
 						n.words[p.rank] = l.raise(n.words[p.rank], p.value)
 						return
 					}
-					l.land(n, p.step, j, p.garbage || p.open && w.flights[p.step.Epoch].sent, p.pending>>j&1 != 0)
+					l.land(n, p.step, p.at, j, p.garbage || p.open && w.flights[p.step.Epoch].sent, p.pending>>j&1 != 0)
 				}, "  LATE: %d, path %d, packet %d", int(p.step.Epoch), int(p.step.Path), j)
 			}
 		}
@@ -534,13 +612,13 @@ func parseStep(b []byte, s *Step) []byte {
 }
 
 func appendPackets(b []byte, p *packets) []byte {
-	b = append(b, bit(p.credit, p.open, p.garbage)|byte(p.rank)<<3, byte(p.value), p.pending, p.again)
+	b = append(b, bit(p.credit, p.open, p.garbage)|byte(p.rank)<<3, byte(p.value), p.pending, p.again, byte(p.at))
 	return appendStep(b, &p.step)
 }
 
 func parsePackets(b []byte, p *packets) []byte {
-	*p = packets{credit: b[0]&1 != 0, open: b[0]&2 != 0, garbage: b[0]&4 != 0, rank: int(b[0] >> 3), value: uint64(b[1]), pending: b[2], again: b[3]}
-	return parseStep(b[4:], &p.step)
+	*p = packets{credit: b[0]&1 != 0, open: b[0]&2 != 0, garbage: b[0]&4 != 0, rank: int(b[0] >> 3), value: uint64(b[1]), pending: b[2], again: b[3], at: int(b[4])}
+	return parseStep(b[5:], &p.step)
 }
 
 func (l *lanes) append(b []byte, w *world) []byte {
@@ -549,16 +627,25 @@ func (l *lanes) append(b []byte, w *world) []byte {
 		c := &w.cells[i]
 		b = append(b, byte(c.number)<<4|byte(c.since), byte(c.end)|byte(c.length)<<4, byte(c.path)|bit(c.dirty)<<2|byte(c.open)<<3)
 	}
+	if l.slot > 0 {
+		for r := ofSender; r < l.receivers; r++ {
+			p := l.placesOf(w, r)
+			b = append(b, byte(p.fresh))
+			for i, s := range p.turns {
+				b = append(b, byte(s.At), byte(s.Room), byte(p.last[i]))
+			}
+		}
+	}
 	for e := range l.lengths {
 		f, x := &w.flights[e], &w.boxes[e]
-		b = append(b, bit(f.begun, f.sent, x.full), byte(x.cell), f.pending)
+		b = append(b, bit(f.begun, f.sent, x.full), byte(x.cell), f.pending, byte(f.at))
 		b = appendStep(b, &f.step)
 	}
 	for r := range l.receivers {
 		x := &w.rx[r]
 		b = append(b, byte(w.credits[r]), byte(w.words[r]), byte(x.rcv.next), byte(x.rcv.fresh),
 			bit(x.reading, x.credit.flying, x.pending)|byte(x.by)<<3|byte(x.read)<<5, byte(x.cell),
-			byte(x.credit.want), byte(x.credit.clean), byte(x.value))
+			byte(x.credit.want), byte(x.credit.clean), byte(x.value), byte(x.at))
 		for i := range l.shape.Primaries {
 			b = append(b, byte(x.targets[i]), byte(x.cells[i]))
 		}
@@ -589,12 +676,22 @@ func (l *lanes) parse(b []byte, w *world) {
 		}
 		b = b[3:]
 	}
+	if l.slot > 0 {
+		for r := ofSender; r < l.receivers; r++ {
+			p := l.placesOf(w, r)
+			p.fresh, b = uint64(b[0]), b[1:]
+			for i := range p.turns {
+				p.turns[i], p.last[i] = Span{uint64(b[0]), uint64(b[1])}, uint64(b[2])
+				b = b[3:]
+			}
+		}
+	}
 	for e := range l.lengths {
 		f, x := &w.flights[e], &w.boxes[e]
 		f.begun, f.sent, x.full = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
 		x.cell = int(int8(b[1]))
-		f.pending = b[2]
-		b = parseStep(b[3:], &f.step)
+		f.pending, f.at = b[2], int(b[3])
+		b = parseStep(b[4:], &f.step)
 	}
 	for r := range l.receivers {
 		x := &w.rx[r]
@@ -603,7 +700,8 @@ func (l *lanes) parse(b []byte, w *world) {
 		x.reading, x.credit.flying, x.pending, x.by, x.read = b[4]&1 != 0, b[4]&2 != 0, b[4]&4 != 0, Path(b[4]>>3&3), int(b[4]>>5)
 		x.cell = int(int8(b[5]))
 		x.credit.want, x.credit.clean, x.value = uint64(b[6]), uint64(b[7]), uint64(b[8])
-		b = b[9:]
+		x.at = int(b[9])
+		b = b[10:]
 		for i := range l.shape.Primaries {
 			x.targets[i], x.cells[i] = uint64(b[2*i]), int(b[2*i+1])
 		}
