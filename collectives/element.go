@@ -21,6 +21,12 @@ type element struct {
 
 // numberOf is the element of a type of numbers.
 func numberOf[T kernels.Number]() element {
+	switch any((*T)(nil)).(type) { // the common ones, at once
+	case *float32:
+		return element{t: kernels.TypeFloat32, size: 4}
+	case *float64:
+		return element{t: kernels.TypeFloat64, size: 8}
+	}
 	t := kernels.TypeOf[T]()
 	return element{t: t, size: t.Size()}
 }

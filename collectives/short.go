@@ -95,6 +95,18 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 		own = src[me*n : (me+1)*n]
 	}
 	reduces := k == plan.AllReduce || k == plan.Reduce || k == plan.ReduceScatter
+	if reduces && r.ranks == 2 {
+		data, err := e.TakeShort(1-me, n)
+		if err != nil {
+			return err
+		}
+		// Not in x.srcs, from which pointers would have to be cleared.
+		srcs := [2][]byte{own, data}
+		if me == 1 {
+			srcs = [2][]byte{data, own}
+		}
+		return x.reduce(dst, srcs[:], true, 2)
+	}
 	srcs := x.srcs[:0]
 	for p := range r.ranks {
 		data := own

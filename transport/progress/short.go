@@ -135,9 +135,12 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 	p.last, p.owed = s.number, 0
 	e.stats[peer].Messages++
 	e.stats[peer].Bytes += uint64(len(data))
-	if len(data) <= len(slot.head) {
+	switch {
+	case len(data) == 8: // without a call
+		copy(slot.head[:8], data)
+	case len(data) <= len(slot.head):
 		copy(slot.head[:], data)
-	} else {
+	default:
 		copy(slot.body[:], data)
 	}
 	release.Store(&slot.word, p.sent<<shortSignatureBits|uint64(e.signature)&shortSignature)
