@@ -14,7 +14,7 @@ import (
 // rank order.
 
 // shortLimit is up to how many bytes blocks go so, by ranks: a block is stored once for
-// each peer, where a schedule would store it less often.
+// each peer, and over stages only once.
 func shortLimit(ranks int) int {
 	if ranks == 2 {
 		return progress.ShortBytes

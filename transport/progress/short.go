@@ -75,7 +75,7 @@ const (
 	shortSignature     = 1<<shortSignatureBits - 1
 
 	// ShortBytes is the largest payload of a short.
-	ShortBytes = 1 << 10
+	ShortBytes = 4 << 10
 	_          = -(shortBytes % transport.CounterAlign) // rows keep what follows aligned
 
 	// ShortRanks is up to how many ranks there are shorts.
