@@ -9,3 +9,9 @@ TEXT ·Store(SB), NOSPLIT, $0-16
 	MOVQ v+8(FP), CX
 	MOVQ CX, (AX)
 	RET
+
+// func Own(p *atomic.Uint64)
+TEXT ·Own(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX)
+	RET

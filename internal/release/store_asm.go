@@ -9,3 +9,9 @@ import "sync/atomic"
 //
 //go:noescape
 func Store(p *atomic.Uint64, v uint64)
+
+// Own asks for the line of p, to write it soon: another processor has read it last, and
+// to wait for it only then would take as long as a message.
+//
+//go:noescape
+func Own(p *atomic.Uint64)

@@ -50,7 +50,7 @@
 //
 // Where peers' memory is mapped there is a faster way for a few bytes that every rank
 // gives to every other: lines that the sender stores in the peer's memory, each with a
-// word that says which exchange it belongs to. See [Engine.GiveShort].
+// word that says which message it is. See [Engine.GiveShort].
 //
 // # Mail
 //

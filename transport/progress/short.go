@@ -37,6 +37,7 @@ type shorts struct {
 	err    error  // why the current exchange failed
 	rung   bool   // in it, the peers were woken if they slept
 	behind bool   // some peer is to be told what was taken
+	again  bool   // the next is most likely such a one: lines go both ways
 	fence  atomic.Uint32
 }
 
@@ -160,13 +161,16 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	}
 	p.taken++
 	p.owed++
-	if p.heard = p.sent; p.last == s.number {
+	p.heard = p.sent
+	both := p.last == s.number
+	if both {
 		p.heard-- // the peer may still have to take that
 	}
 	if p.owed >= shortOwed {
 		s.behind = true
 	}
 	if n <= len(slot.head) {
+		s.again = s.again || both
 		return slot.head[:n:n], nil
 	}
 	return slot.body[:n:n], nil
@@ -182,7 +186,22 @@ func (e *Engine) EndShort() error {
 	if !s.rung {
 		e.ringShorts()
 	}
+	if s.again {
+		e.ownShorts()
+	}
 	return s.err
+}
+
+// ownShorts asks for the lines of the next messages: the peers are done with what was
+// there. For longer messages, and where they go one way, that takes longer than it saves.
+func (e *Engine) ownShorts() {
+	s := e.shorts
+	s.again = false
+	for i := range s.peers {
+		if p := &s.peers[i]; p.last == s.number && p.out != nil {
+			release.Own(&p.out.slots[p.sent%shortSlots].word)
+		}
+	}
 }
 
 // tellTaken tells the peers that wait for it, or will, which messages this rank is done
