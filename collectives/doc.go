@@ -67,7 +67,8 @@
 // message (see [comm.Communicator.Lanes]).
 //
 // If f panics, the panic reaches the caller, after the communicator has ended for
-// all ranks. The error of a call that was started is a [PanicError] then.
+// all ranks. The error of a call that was started is a [PanicError] then. Ranks that had
+// their result by then return it, and learn of the end from their next call.
 //
 // # Devices
 //

@@ -9,7 +9,8 @@
 // A communicator ends as a whole: when a rank of it dies, gives up waiting,
 // calls something else than the others or [Communicator.Abort], every pending and
 // later call on every rank returns an error that says which rank and why
-// ([AbortError]). The ranks agree on it first: it is the same on all that are alive and
+// ([AbortError]). A rank that is slower may get it for a call that the others had made and that
+// was right. The ranks agree on it first: it is the same on all that are alive and
 // answer, for good. One that does not answer is excluded, and told so when it comes back
 // ([ErrIsolated]). With [WithCommit] ranks also agree on which calls went well. Nothing
 // recovers a communicator; communicators that do not contain the rank at fault go on.
