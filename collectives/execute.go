@@ -29,8 +29,10 @@ type lanes interface {
 	StageRound() uint64
 	OpenStage(round uint64, n int) ([]byte, error)
 	CountStage(peer, n int)
-	PublishStage(round uint64)
-	TakeStage(peer int, round uint64, n int) ([]byte, error)
+	FillStage(dst, src []byte)
+	FarStages() bool
+	PublishStage(round uint64, n int, kept bool)
+	TakeStage(peer int, round uint64, n int, kept bool) ([]byte, error)
 	EndStage(round uint64)
 }
 

@@ -33,9 +33,6 @@ import (
 // be written next are free.
 const stagedAhead = 3
 
-// bounceBytes are reduced before they go around the cache.
-const bounceBytes = 8 << 10
-
 // stagedLimits are the bytes from which on calls proceed in one way or another. They
 // are the same on all ranks, but for the last.
 type stagedLimits struct {
@@ -144,6 +141,10 @@ func (r *runner) stagedRounds(c *stagedCall) error {
 			if err := r.stagedTake(c, i); err != nil {
 				return err
 			}
+			if gives && given < rounds && !c.parted {
+				from, to := c.bounds(given)
+				cache.Fetch(c.src[from:to]) // to be copied while the others end this round
+			}
 		}
 		r.x.lanes.EndStage(c.first + uint64(i))
 	}
@@ -198,14 +199,14 @@ func (r *runner) stagedGive(c *stagedCall, i int) error {
 			continue
 		}
 		if c.parted {
-			copy(c.part(slot, me, p, to-from), src[p*c.n:][from:to])
+			e.FillStage(c.part(slot, me, p, to-from), src[p*c.n:][from:to])
 		}
 		e.CountStage(p, to-from)
 	}
 	if !c.parted {
-		copy(slot, src[from:to])
+		e.FillStage(slot, src[from:to])
 	}
-	e.PublishStage(t)
+	e.PublishStage(t, len(slot), false)
 	return nil
 }
 
@@ -230,7 +231,7 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 			b := own
 			if p != me {
 				var err error
-				if b, err = e.TakeStage(p, t, bytes); err != nil {
+				if b, err = e.TakeStage(p, t, bytes, false); err != nil {
 					return err
 				}
 				b = c.part(b, p, me, n)
@@ -242,7 +243,7 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 		clear(srcs)
 		return err
 	case plan.Broadcast:
-		slot, err := e.TakeStage(c.root, t, bytes)
+		slot, err := e.TakeStage(c.root, t, bytes, false)
 		if err != nil {
 			return err
 		}
@@ -257,7 +258,7 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 		}
 		for k := 1; k < r.ranks; k++ {
 			p := (me + k) % r.ranks // not all of one at a time
-			b, err := e.TakeStage(p, t, bytes)
+			b, err := e.TakeStage(p, t, bytes, false)
 			if err != nil {
 				return err
 			}
@@ -278,26 +279,13 @@ func (c *stagedCall) move(dst, src []byte) {
 
 // stagedReduce reduces to dst.
 func (r *runner) stagedReduce(c *stagedCall, dst []byte, srcs [][]byte) error {
-	x := &r.x
-	if !c.streams || x.size > bounceBytes {
-		return x.reduce(dst, srcs, true, r.ranks)
+	if !c.streams {
+		return r.x.reduce(dst, srcs, true, r.ranks)
 	}
-	bounce := grown(&r.bounce, bounceBytes)[:bounceBytes/x.size*x.size]
-	for len(dst) > 0 {
-		n := min(len(bounce), len(dst))
-		x.pieces = x.pieces[:0]
-		for i, src := range srcs {
-			x.pieces = append(x.pieces, src[:n])
-			srcs[i] = src[n:]
-		}
-		if err := x.reduce(bounce[:n], x.pieces, true, r.ranks); err != nil {
-			return err
-		}
-		cache.Stream(dst[:n], bounce)
-		dst = dst[n:]
-	}
-	clear(x.pieces)
-	return nil
+	bounce := grown(&r.bounce, len(dst))
+	err := r.x.reduce(bounce, srcs, true, r.ranks)
+	cache.Stream(dst, bounce)
+	return err
 }
 
 // stagedShares does an AllReduce of which each rank reduces a share of every chunk. The
@@ -327,11 +315,11 @@ func (r *runner) stagedShares(c *stagedCall) error {
 			for p := range r.ranks {
 				if p != me {
 					from, to := share(i, p)
-					copy(slot[from-lo:], c.src[from:to])
+					e.FillStage(slot[from-lo:to-lo], c.src[from:to])
 					e.CountStage(p, to-from)
 				}
 			}
-			e.PublishStage(shares(i))
+			e.PublishStage(shares(i), len(slot), false)
 		}
 		if k := i - 1; k >= 0 && k < chunks {
 			lo, hi := c.bounds(k)
@@ -344,7 +332,7 @@ func (r *runner) stagedShares(c *stagedCall) error {
 			for p := range r.ranks {
 				b := c.src[from:to]
 				if p != me {
-					if b, err = e.TakeStage(p, shares(k), hi-lo); err != nil {
+					if b, err = e.TakeStage(p, shares(k), hi-lo, false); err != nil {
 						return err
 					}
 					b = b[from-lo : to-lo]
@@ -352,29 +340,40 @@ func (r *runner) stagedShares(c *stagedCall) error {
 				srcs = append(srcs, b)
 			}
 			x.srcs = srcs
-			err = x.reduce(slot, srcs, true, r.ranks)
+			result := slot
+			if e.FarStages() {
+				result = grown(&r.bounce, len(slot))
+			}
+			err = x.reduce(result, srcs, true, r.ranks)
 			clear(srcs)
 			if err != nil {
 				return err
 			}
-			e.PublishStage(results(k))
+			if e.FarStages() {
+				e.FillStage(slot, result)
+			}
+			e.PublishStage(results(k), len(slot), true)
 			for p := range r.ranks {
 				if p != me {
 					e.CountStage(p, to-from)
 				}
 			}
-			c.move(c.dst[from:to], slot)
+			c.move(c.dst[from:to], result)
 			e.EndStage(shares(k))
 		}
 		if k := i - 2; k >= 0 {
 			for j := 1; j < r.ranks; j++ {
 				p := (me + j) % r.ranks
 				from, to := share(k, p)
-				b, err := e.TakeStage(p, results(k), to-from)
+				b, err := e.TakeStage(p, results(k), to-from, true)
 				if err != nil {
 					return err
 				}
 				c.move(c.dst[from:to], b)
+			}
+			if i+1 < chunks {
+				from, to := c.bounds(i + 1)
+				cache.Fetch(c.src[from:to])
 			}
 			e.EndStage(results(k))
 		}

@@ -4,6 +4,8 @@
 // without.
 package cache
 
+import "unsafe"
+
 // lineBytes is the unit in which caches hold memory.
 const lineBytes = 64
 
@@ -12,7 +14,7 @@ const lineBytes = 64
 // seen later.
 func Stream(dst, src []byte) {
 	n := min(len(dst), len(src))
-	if n < 2*lineBytes {
+	if n < 2*lineBytes && (n != lineBytes || uintptr(unsafe.Pointer(&dst[0]))%lineBytes != 0) {
 		copy(dst[:n], src)
 		return
 	}

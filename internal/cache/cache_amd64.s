@@ -3,12 +3,17 @@
 #include "textflag.h"
 
 // func stream(dst, src *byte, n int)
-// n is at least 128. Up to the first line of dst that begins here, and behind the
-// last, bytes are stored as always: twice where stores overlap.
+// n is at least 128, or it is one line that begins here. Up to the first line of dst
+// that begins here, and behind the last, bytes are stored as always: twice where
+// stores overlap.
 TEXT ·stream(SB), NOSPLIT, $0-24
 	MOVQ   dst+0(FP), DI
 	MOVQ   src+8(FP), SI
 	MOVQ   n+16(FP), CX
+	MOVQ   DI, AX
+	NEGQ   AX
+	ANDQ   $63, AX
+	JZ     lines
 	MOVOU  0(SI), X0
 	MOVOU  16(SI), X1
 	MOVOU  32(SI), X2
@@ -17,9 +22,6 @@ TEXT ·stream(SB), NOSPLIT, $0-24
 	MOVOU  X1, 16(DI)
 	MOVOU  X2, 32(DI)
 	MOVOU  X3, 48(DI)
-	MOVQ   DI, AX
-	NEGQ   AX
-	ANDQ   $63, AX
 	ADDQ   AX, DI
 	ADDQ   AX, SI
 	SUBQ   AX, CX
@@ -38,6 +40,8 @@ lines:
 	CMPQ   CX, $64
 	JGE    lines
 	SFENCE
+	TESTQ  CX, CX
+	JZ     done
 	MOVOU  -64(SI)(CX*1), X0
 	MOVOU  -48(SI)(CX*1), X1
 	MOVOU  -32(SI)(CX*1), X2
@@ -46,6 +50,7 @@ lines:
 	MOVOU  X1, -48(DI)(CX*1)
 	MOVOU  X2, -32(DI)(CX*1)
 	MOVOU  X3, -16(DI)(CX*1)
+done:
 	RET
 
 // func own(p *byte, n int)

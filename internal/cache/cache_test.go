@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"testing"
+	"unsafe"
 )
 
 // TestStream: all lengths and alignments up to some lines, and nothing beside.
@@ -15,7 +16,8 @@ func TestStream(t *testing.T) {
 	for n := range 400 {
 		for _, at := range []int{0, 1, 15, 16, 33, 63} {
 			for _, from := range []int{0, 1, 32} {
-				dst := bytes.Repeat([]byte{guard}, 64+400+128)
+				dst := bytes.Repeat([]byte{guard}, 64+400+192)
+				dst = dst[-uintptr(unsafe.Pointer(&dst[0]))%64:] // at is from where a line begins
 				Stream(dst[64+at:][:n], src[from:from+n])
 				want := bytes.Repeat([]byte{guard}, len(dst))
 				copy(want[64+at:], src[from:from+n])

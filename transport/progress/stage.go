@@ -3,7 +3,9 @@ package progress
 import (
 	"encoding/binary"
 	"sync/atomic"
+	"time"
 
+	"github.com/weft-go/weft/internal/cache"
 	"github.com/weft-go/weft/internal/release"
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/internal/mapped"
@@ -24,6 +26,12 @@ import (
 // rank says how many rounds it has ended in its word; where all publish all the time
 // nobody reads that, as the heads say it along the way.
 //
+// Where two processors' caches are far apart, what one has just written comes from its cache
+// more slowly than from memory. Ranks look at that from time to time: every so often a
+// payload has lines in the writer's cache as well as in memory, and the reader sees which
+// come sooner. If those in the cache don't with most peers, a rank writes around it. See
+// FillStage.
+//
 // Slots are larger together than a processor's own cache. To write a line that another
 // processor has a copy of takes longer than anything else here, twice as long as to read it
 // there; such copies should be gone by then. Where a payload is small its place in
@@ -36,6 +44,10 @@ type stages struct {
 	peers   []stagePeer
 	unheard bool // something was published since the last ring
 	fence   atomic.Uint32
+
+	probes bool // time says something of the caches
+	far    bool // what most peers get from this rank's cache comes late
+	chain  uint64
 }
 
 // stagePeer is a peer's stage as this rank sees it.
@@ -43,6 +55,7 @@ type stagePeer struct {
 	area  []byte // nil at this rank
 	waker transport.Waker
 	ended uint64 // rounds that the peer has ended, as far as is known
+	lag   int    // above 0: the peer's cache is no nearer than memory
 }
 
 const (
@@ -51,6 +64,14 @@ const (
 
 	defaultStageSlots = 16
 	defaultStageBytes = 64 << 10
+	// farBytes are the least that are written around the cache.
+	farBytes = 4 << 10
+	// In how many rounds one is looked at, of how many bytes at least, and how often one
+	// way must have been the faster to be taken for that.
+	probeEvery = 8
+	probeBytes = 16 << 10
+	probeLag   = 3
+
 	// stageRanks is up to how many ranks there are stages: everybody looks at everybody.
 	stageRanks = 16
 )
@@ -84,6 +105,7 @@ func (e *Engine) openStages() error {
 		}
 		s.peers[i].waker = e.shorts.peers[i].waker
 	}
+	s.probes = !e.cfg.Policy.InProcess && !e.cfg.Policy.Oversubscribed
 	e.stages = s
 	return nil
 }
@@ -137,9 +159,26 @@ func (e *Engine) OpenStage(t uint64, n int) ([]byte, error) {
 	return s.own[at : at+uint64(n) : at+uint64(n)], nil
 }
 
-// PublishStage gives the slot of round t to all.
-func (e *Engine) PublishStage(t uint64) {
+// FillStage copies src to a part of a slot.
+func (e *Engine) FillStage(dst, src []byte) {
+	if e.stages.far && len(src) >= farBytes {
+		cache.Stream(dst, src)
+	} else {
+		copy(dst, src)
+	}
+}
+
+// FarStages says whether slots had better be written by FillStage only.
+func (e *Engine) FarStages() bool { return e.stages.far }
+
+// PublishStage gives the slot of round t, with n bytes, to all. kept says that this rank has
+// it in its cache for itself as well, as it reads it again.
+func (e *Engine) PublishStage(t uint64, n int, kept bool) {
 	s := e.stages
+	if !kept && s.probed(t, n) {
+		at := s.payload(t, n)
+		s.layProbes(t, s.own[at:at+uint64(n)])
+	}
 	head := s.own[s.head(t):]
 	binary.LittleEndian.PutUint64(head[8:], uint64(e.signature)<<32|uint64(e.seq))
 	binary.LittleEndian.PutUint64(head[16:], s.ended)
@@ -154,8 +193,8 @@ func (e *Engine) CountStage(peer, n int) {
 }
 
 // TakeStage waits for the slot of a peer for round t, of n bytes, and returns it. It may
-// be read until this rank ends the round.
-func (e *Engine) TakeStage(peer int, t uint64, n int) ([]byte, error) {
+// be read until this rank ends the round. kept is what the peer says of it.
+func (e *Engine) TakeStage(peer int, t uint64, n int, kept bool) ([]byte, error) {
 	s := e.stages
 	p := &s.peers[peer]
 	head := p.area[s.head(t):]
@@ -173,7 +212,11 @@ func (e *Engine) TakeStage(peer int, t uint64, n int) ([]byte, error) {
 	}
 	p.ended = max(p.ended, binary.LittleEndian.Uint64(head[16:]))
 	at := s.payload(t, n)
-	return p.area[at : at+uint64(n) : at+uint64(n)], nil
+	b := p.area[at : at+uint64(n) : at+uint64(n)]
+	if !kept && s.probed(t, n) {
+		s.probe(p, t, b)
+	}
+	return b, nil
 }
 
 // EndStage says that this rank is done with round t, all before, and what it took in them.
@@ -213,4 +256,70 @@ func (e *Engine) awaitStage(w *atomic.Uint64, want uint64, peer int) (uint64, er
 	e.words = append(e.words[:0], word{own: w, want: want})
 	got, _, err := e.wait.any(e.words, peer)
 	return got, err
+}
+
+// probeLines are the lines of each page by which the ways of data are compared: one that is
+// in the writer's cache, and one in memory. They are others each time, since processors
+// learn which lines of a page are read after each other.
+func probeLines(t uint64) (cached, memory int) {
+	h := (t/probeEvery + 1) * 0x9e3779b97f4a7c15
+	const half = probePage / stageLine / 2
+	return int(1+(h>>40)%(half-2)) * stageLine, int(half+1+(h>>50)%(half-2)) * stageLine
+}
+
+const probePage = 4 << 10
+
+// probed says whether the payload of round t has such lines.
+func (s *stages) probed(t uint64, n int) bool {
+	return s.probes && n >= probeBytes && t%probeEvery == 0
+}
+
+// layProbes puts the lines of a payload where they are looked for.
+func (s *stages) layProbes(t uint64, b []byte) {
+	atCached, atMemory := probeLines(t)
+	var line [stageLine]byte
+	for page := 0; page < probeBytes; page += probePage {
+		cached, memory := b[page+atCached:][:stageLine], b[page+atMemory:][:stageLine]
+		copy(line[:], cached)
+		copy(cached, line[:])
+		copy(line[:], memory)
+		cache.Stream(memory, line[:])
+	}
+}
+
+// probe compares how long single lines take from a peer's cache and from memory. Of many
+// lines memory has more under way at a time, so that it is ahead where they take about
+// as long.
+func (s *stages) probe(p *stagePeer, t uint64, b []byte) {
+	atCached, atMemory := probeLines(t)
+	s.chase(b, 0) // so that the pages are known
+	t0 := time.Now()
+	s.chase(b, atCached)
+	t1 := time.Now()
+	s.chase(b, atMemory)
+	if cached, memory := t1.Sub(t0), time.Since(t1); 5*cached > 4*memory {
+		p.lag = min(p.lag+1, probeLag)
+	} else {
+		p.lag = max(p.lag-1, -probeLag)
+	}
+	late, peers := 0, 0
+	for i := range s.peers {
+		if p := &s.peers[i]; p.area != nil {
+			peers++
+			if p.lag > 0 {
+				late++
+			}
+		}
+	}
+	s.far = 2*late > peers
+}
+
+// chase reads a line of each page, one after the other.
+func (s *stages) chase(b []byte, at int) {
+	x := uint64(0)
+	for ; at < probeBytes; at += probePage {
+		// The sum is at, which the processor does not know before it has x.
+		x = binary.LittleEndian.Uint64(b[uint64(at)+x&s.chain:])
+	}
+	s.chain &= x // 0
 }

@@ -50,8 +50,8 @@ func TestStages(t *testing.T) {
 							if err != nil {
 								return err
 							}
-							copy(slot, message(me, given, k))
-							e.PublishStage(given)
+							e.FillStage(slot, message(me, given, k))
+							e.PublishStage(given, k, false)
 						}
 						if late.IntN(200) == 0 {
 							time.Sleep(3 * time.Millisecond)
@@ -60,7 +60,7 @@ func TestStages(t *testing.T) {
 							if p == me || root < n && root != p {
 								continue
 							}
-							got, err := e.TakeStage(p, i, k)
+							got, err := e.TakeStage(p, i, k, false)
 							if err != nil {
 								return err
 							}
@@ -94,8 +94,8 @@ func TestStageWords(t *testing.T) {
 			for at := 0; at < 64; at += 8 { // the head of the round that comes next in this slot
 				binary.LittleEndian.PutUint64(slot[at:], i+6)
 			}
-			e.PublishStage(i)
-			got, err := e.TakeStage(1-me, i, 64)
+			e.PublishStage(i, 64, false)
+			got, err := e.TakeStage(1-me, i, 64, false)
 			if err != nil {
 				return err
 			}
@@ -118,8 +118,8 @@ func TestStageMismatch(t *testing.T) {
 		if _, err := e.OpenStage(0, 1); err != nil {
 			return err
 		}
-		e.PublishStage(0)
-		_, errs[me] = e.TakeStage(1-me, 0, 1)
+		e.PublishStage(0, 1, false)
+		_, errs[me] = e.TakeStage(1-me, 0, 1, false)
 		return nil
 	})
 	for me, err := range errs {
@@ -150,12 +150,12 @@ func TestStageStop(t *testing.T) {
 				for i := uint64(0); err == nil; i++ {
 					require.LessOrEqual(t, i, uint64(5))
 					if _, err = e.OpenStage(i, 1); err == nil {
-						e.PublishStage(i)
+						e.PublishStage(i, 1, false)
 						e.EndStage(i)
 					}
 				}
 			} else {
-				_, err = e.TakeStage(1, 0, 1)
+				_, err = e.TakeStage(1, 0, 1, false)
 			}
 			if byStop {
 				require.ErrorIs(t, err, stopped)
