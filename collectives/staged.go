@@ -100,6 +100,7 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 		return false, nil // elements larger than a slot
 	}
 	c.streams = len(dst) >= r.limits.stream && !same(dst, o.src)
+	grown(&r.bounce, r.e.StageBytes()) // by the first call: later ones allocate nothing
 	if o.kind == plan.AllReduce && r.shares(o, n) && c.chunk/x.size >= r.ranks {
 		err = r.stagedShares(c)
 	} else {
