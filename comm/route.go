@@ -49,8 +49,14 @@ func (w *world) checkReachable() error {
 	return nil
 }
 
-// waitPolicy says how the ranks of this node wait, from what all know of all.
+// waitPolicy says how the ranks of this node wait, from what all know of all. It stays
+// what it was when it was first asked for: layouts follow from it.
 func (w *world) waitPolicy() progress.WaitPolicy {
+	w.waitOnce.Do(func() { w.waiting = w.findWaitPolicy() })
+	return w.waiting
+}
+
+func (w *world) findWaitPolicy() progress.WaitPolicy {
 	if w.inProcess {
 		return progress.WaitPolicy{InProcess: true, Oversubscribed: w.ch.Size() > runtime.GOMAXPROCS(0)}
 	}

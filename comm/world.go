@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-go/weft/comm/bootstrap"
 	"github.com/weft-go/weft/transport"
+	"github.com/weft-go/weft/transport/progress"
 )
 
 // world is what all communicators of one rank have in common: the control
@@ -22,6 +23,9 @@ type world struct {
 	inProcess bool
 	settings  settings
 	logger    *slog.Logger
+
+	waitOnce sync.Once
+	waiting  progress.WaitPolicy // see waitPolicy
 
 	mu      sync.Mutex
 	comms   map[uint64]*Communicator
