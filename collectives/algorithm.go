@@ -16,11 +16,30 @@ var plannedAs = map[comm.Collective]plan.Collective{
 	comm.OpScan: plan.Scan, comm.OpExscan: plan.Exscan,
 }
 
+// Names of the ways of calls that have no schedule.
+const (
+	shortName     = "lines"     // short.go
+	stagedName    = "stages"    // staged.go
+	symmetricName = "symmetric" // symmetric.go
+)
+
 // Algorithm returns the name of the algorithm that does a call on a
-// communicator, as "weft plan -list" lists them. Call.Count is what the
+// communicator, as "weft plan -list" lists them, or "lines" or "stages" for calls on mapped
+// memory that need no schedule. Call.Count is what the
 // collective counts: of an AllToAll all elements of src. It does not block, and is
 // for people and benchmarks: it takes milliseconds.
 func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
+	return algorithm(c, call, false)
+}
+
+// SymmetricAlgorithm is [Algorithm] for calls whose slices all ranks have in one
+// [comm.Buffer], or one each for what they send and what they receive: it returns
+// "symmetric" where that memory is used directly.
+func SymmetricAlgorithm(c *comm.Communicator, call comm.Call) (string, error) {
+	return algorithm(c, call, true)
+}
+
+func algorithm(c *comm.Communicator, call comm.Call, symmetric bool) (string, error) {
 	k, ok := plannedAs[call.Collective]
 	if err := checkCommunicator(c); err != nil || !ok {
 		return "", refuse(c, call, first(err, fmt.Errorf("%w: %v has no algorithms", comm.ErrArgument, call.Collective)))
@@ -39,6 +58,16 @@ func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
 	}
 	if k == plan.AllToAll {
 		shape.Count /= layout.Ranks
+	}
+	if c.Size() > 1 && c.HasShorts() && !ch.spec.Restricts(k) {
+		switch n := shape.Count * shape.ElemBytes; {
+		case n <= shortLimit(c.Size()) && calls[k] == call.Collective && (n > 0 || k == plan.Barrier):
+			return shortName, nil
+		case n >= symmetricLeast && symmetricKinds[k] && symmetric:
+			return symmetricName, nil
+		case n > 0 && stagedKinds[k] && stagedChunk(k, layout.StageBytes, c.Size(), shape.ElemBytes) > 0:
+			return stagedName, nil
+		}
 	}
 	name, err := ch.choose(shape, call)
 	if err != nil {

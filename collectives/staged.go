@@ -92,11 +92,8 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 	if o.kind == plan.Broadcast {
 		c.src = dst
 	}
-	most := min(r.e.StageBytes(), r.limits.chunk)
-	if c.parted = o.kind == plan.ReduceScatter || o.kind == plan.AllToAll; c.parted {
-		most = most / (r.ranks - 1) &^ (symmetricLine - 1)
-	}
-	if c.chunk = most / x.size * x.size; c.chunk == 0 {
+	c.parted = parted(o.kind)
+	if c.chunk = stagedChunk(o.kind, min(r.e.StageBytes(), r.limits.chunk), r.ranks, x.size); c.chunk == 0 {
 		return false, nil // elements larger than a slot
 	}
 	c.streams = len(dst) >= r.limits.stream && !same(dst, o.src)
@@ -108,6 +105,17 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 	}
 	*c = stagedCall{} // keep nothing of the caller's
 	return true, err
+}
+
+// parted says whether each peer gets something else.
+func parted(k plan.Collective) bool { return k == plan.ReduceScatter || k == plan.AllToAll }
+
+// stagedChunk is how many bytes of a block, whole elements, a slot of so many bytes has room for.
+func stagedChunk(k plan.Collective, slotBytes, ranks, size int) int {
+	if parted(k) {
+		slotBytes = slotBytes / (ranks - 1) &^ (symmetricLine - 1)
+	}
+	return slotBytes / size * size
 }
 
 // shares says whether ranks share the work of an AllReduce of n bytes.

@@ -62,6 +62,10 @@ func (c *Communicator) unplace(b *buffer) {
 	}
 }
 
+// HasShorts says whether the ranks map each other's memory, and are so few that calls on it
+// need no lanes.
+func (c *Communicator) HasShorts() bool { return c.engine.HasShorts() }
+
 // HasPlaces says whether symmetric memory was ever allocated on the communicator that
 // peers reach by pointers. All ranks say the same.
 func (c *Communicator) HasPlaces() bool { return c.mapped.Load() }

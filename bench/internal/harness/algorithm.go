@@ -26,8 +26,12 @@ func (p *pass) call() comm.Call {
 }
 
 // algorithm names what carries a collective out.
-func algorithm(c *comm.Communicator, call comm.Call) string {
-	name, err := collectives.Algorithm(c, call)
+func algorithm(c *comm.Communicator, call comm.Call, symmetric bool) string {
+	find := collectives.Algorithm
+	if symmetric {
+		find = collectives.SymmetricAlgorithm
+	}
+	name, err := find(c, call)
 	if err != nil { // then the collective itself has failed, and says why
 		return "?"
 	}

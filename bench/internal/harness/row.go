@@ -108,7 +108,7 @@ func (s *job) line(l *lane, events counters) *record.Line {
 	p := l.pass
 	sum := summarize(l.samples)
 	line := &record.Line{
-		Library: "weft", Coll: p.coll.name, Algo: algorithm(s.c, p.call()),
+		Library: "weft", Coll: p.coll.name, Algo: algorithm(s.c, p.call(), s.cfg.memory == "symmetric"),
 		Transport: transportName(s.c), Memory: s.cfg.memory, Form: string(s.cfg.form), Device: "cpu",
 		Ranks: s.ranks, Bytes: s.bytes, Count: p.count, Type: typeName(p.typ), Op: "none", Root: p.root, InPlace: p.inPlace,
 		TimeUS: sum.median * 1e6, P50US: sum.median * 1e6, P99US: sum.p99 * 1e6, MeanUS: sum.mean * 1e6,

@@ -1,0 +1,80 @@
+package collectives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/collectives/plan"
+	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/kernels"
+)
+
+// rounds are what calls of a rank have used so far: rounds over stages, and schedules.
+func rounds(c *comm.Communicator) (stages uint64, schedules int, err error) {
+	e, err := c.Begin(context.Background(), comm.Call{Collective: comm.OpBarrier})
+	if err != nil {
+		return 0, 0, err
+	}
+	if r, ok := e.Extension.(*runner); ok && e.StageSlots() > 0 {
+		stages, schedules = e.StageRound(), len(r.schedules)
+	}
+	return stages, schedules, c.End(nil)
+}
+
+// TestAlgorithmNames: Algorithm says how a call is done.
+func TestAlgorithmNames(t *testing.T) {
+	listed := map[string]bool{}
+	for _, name := range plan.Algorithms(plan.AllReduce) {
+		listed[name] = true
+	}
+	for _, n := range []int{2, 3, 17} {
+		for _, spec := range []string{"", "allreduce:ring"} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", n, spec), func(t *testing.T) {
+				errs := each(local(t, n, comm.WithAlgorithm(spec)), func(c *comm.Communicator) error {
+					ctx := context.Background()
+					b, err := comm.Alloc[float32](ctx, c, 4096)
+					if err != nil {
+						return err
+					}
+					for _, count := range []int{1, 140, 141, 255, 256, 257, 1024, 1025, 4096} {
+						for _, symmetric := range []bool{false, true} {
+							x, find := make([]float32, count), Algorithm
+							if symmetric {
+								x, find = b.Slice()[:count], SymmetricAlgorithm
+							}
+							name, err := find(c, comm.Call{Collective: comm.OpAllReduce, Type: kernels.TypeFloat32, Op: kernels.Sum, Count: count})
+							if err != nil {
+								return err
+							}
+							stages, schedules, err := rounds(c)
+							if err = errors.Join(err, AllReduce(ctx, c, x, x, kernels.Sum)); err != nil {
+								return err
+							}
+							stagesNow, schedulesNow, err := rounds(c)
+							if err != nil {
+								return err
+							}
+							used := "neither"
+							switch {
+							case stagesNow > stages:
+								used = stagedName
+							case schedulesNow > schedules || n == 17 || spec != "":
+								used = "schedule"
+							}
+							good := name == used || used == "schedule" && listed[name] || used == "neither" && (name == shortName && count <= 1024 || name == symmetricName && symmetric)
+							if !good {
+								return fmt.Errorf("%d elements, symmetric %v: %s, and it used %s", count, symmetric, name, used)
+							}
+						}
+					}
+					return nil
+				})
+				require.NoError(t, errors.Join(errs...))
+			})
+		}
+	}
+}
