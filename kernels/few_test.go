@@ -58,6 +58,11 @@ func TestSumFew(t *testing.T) {
 		got := append([]byte(nil), memory...)
 		copy(memory, before)
 		require.NoError(t, reduce(dst, [][]byte{a, b}, typ, Sum, 1))
+		for i := d; i < d+n; i += typ.Size() { // which NaN a sum is, is not said
+			if e := typ.Size(); anyNaN(typ, Sum) && isNaN(typ, got[i:i+e]) && isNaN(typ, memory[i:i+e]) {
+				copy(got[i:i+e], memory[i:])
+			}
+		}
 		require.Equal(t, memory, got, "%v, %d bytes at %d, %d and %d", typ, n, d, x, y)
 	}
 	require.Greater(t, done, 2000)
