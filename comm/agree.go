@@ -75,6 +75,15 @@ func (c *Communicator) abort(e *AbortError) error {
 	return c.stop.Err()
 }
 
+// ending says whether the communicator has ended, or this rank knows that it will.
+func (c *Communicator) ending() bool {
+	a := &c.agreement
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	waits, _ := a.part.Waits(nil)
+	return len(waits) > 0 || c.stop.Err() != nil
+}
+
 // exclude says that ranks are dead, have left or are silent.
 func (c *Communicator) exclude(ranks ...int) {
 	c.advance(func(a *agreement) { a.part.Out(ranks...) })

@@ -46,11 +46,9 @@ func Alloc[T kernels.Number](ctx context.Context, c *Communicator, n int) (*Buff
 	}
 	b := &buffer{c: c}
 	err := b.open(ctx, uint64(max(n*t.Size(), 1)))
-	if err != nil {
-		err = errors.Join(err, b.close())
-	}
 	if err = c.endAgreed(call, err); err != nil {
-		return nil, err
+		// Not before all know: others may be importing it.
+		return nil, errors.Join(err, b.close())
 	}
 	c.mu.Lock()
 	c.buffers[b] = struct{}{}
@@ -104,12 +102,12 @@ func (b *buffer) open(ctx context.Context, bytes uint64) error {
 	return b.c.agree(ctx, err)
 }
 
-// isStop says whether err is not a failure of this rank alone but the end of a
-// wait for others.
+// isStop says whether err is not a failure of this rank alone: the end of a wait for
+// others, or what comes of it that another rank gives up.
 func isStop(err error, c *Communicator) bool {
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError
-	return err != nil && (errors.As(err, &wait) || errors.As(err, &mismatch) || c.stop.Err() != nil || c.ctx.Err() != nil)
+	return err != nil && (errors.As(err, &wait) || errors.As(err, &mismatch) || c.ending() || c.ctx.Err() != nil)
 }
 
 // Slice returns this rank's memory. It must not be used after Free or the

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/transport"
 )
 
 // TestCanceledSetup cancels one rank's context at some moment of a Split, Dup or Alloc:
@@ -67,4 +69,51 @@ func TestCanceledSetup(t *testing.T) {
 			wg.Wait()
 		}
 	}
+}
+
+// TestImportOfCanceled has a rank import memory of another that gave Alloc up when all
+// others had theirs: that it is gone is no failure of the rank that finds it so.
+func TestImportOfCanceled(t *testing.T) {
+	cs, err := Local(3, WithTransport("fabric"), WithTimeout(20*time.Second))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gaveUp := make(chan struct{})
+	cs[0].world.transport = beforeImport{cs[0].world.transport, func() { time.AfterFunc(50*time.Millisecond, cancel) }}
+	cs[1].world.transport = beforeImport{cs[1].world.transport, func() { <-gaveUp }}
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for r, c := range cs {
+		wg.Go(func() {
+			ctx := ctx
+			if r == 0 {
+				defer close(gaveUp)
+			} else {
+				ctx = context.Background()
+			}
+			_, errs[r] = Alloc[int32](ctx, c, 1000)
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		var e *AbortError
+		require.ErrorAs(t, err, &e, "rank %d", r)
+		require.Equal(t, ReasonCanceled, e.Reason, "rank %d: %v", r, err)
+		require.Equal(t, 0, e.Origin)
+	}
+	for _, c := range cs {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
+}
+
+// beforeImport is a transport that calls before first in each Import.
+type beforeImport struct {
+	transport.Transport
+	before func()
+}
+
+func (t beforeImport) Import(x transport.Exported) (transport.Endpoint, error) {
+	t.before()
+	return t.Transport.Import(x)
 }

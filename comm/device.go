@@ -184,6 +184,9 @@ func (d *Device) share(ctx context.Context, mine *device.Memory, err error, then
 	if err == nil && then != nil {
 		err = then(peers)
 	}
+	if isStop(err, c) {
+		return peers, err
+	}
 	return peers, c.agree(ctx, err)
 }
 
