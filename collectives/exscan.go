@@ -13,8 +13,7 @@ import (
 // ranks; dst may be src. [kernels.Avg] is refused. It blocks until this rank's part is
 // done. Errors: [ErrCount], [ErrOverlap], [ErrOperator], and those of the package.
 func Exscan[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op) error {
-	o := exscan(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op})
-	return o.run(ctx)
+	return quickPrefix(ctx, c, plan.Exscan, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), op)
 }
 
 // StartExscan starts an [Exscan] and does not block.

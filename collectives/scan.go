@@ -13,8 +13,7 @@ import (
 // is refused. It blocks until this rank's part is done. Errors: [ErrCount],
 // [ErrOverlap], [ErrOperator], and those of the package.
 func Scan[T kernels.Number](ctx context.Context, c *comm.Communicator, dst, src []T, op kernels.Op) error {
-	o := scan(c, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), operator{op: op})
-	return o.run(ctx)
+	return quickPrefix(ctx, c, plan.Scan, numberOf[T](), kernels.Bytes(dst), kernels.Bytes(src), op)
 }
 
 // StartScan starts a [Scan] and does not block.
@@ -57,6 +56,15 @@ func AddScanFunc[T any](g *GroupCalls, dst, src []T, f func(acc, x []T)) {
 
 func scan(c *comm.Communicator, e element, dst, src []byte, by operator) operation {
 	return prefix(c, comm.OpScan, plan.Scan, e, dst, src, by)
+}
+
+// quickPrefix is the blocking form of Scan or Exscan, see [quick].
+func quickPrefix(ctx context.Context, c *comm.Communicator, k plan.Collective, e element, dst, src []byte, op kernels.Op) error {
+	if few(len(src)) && len(dst) == len(src) && op != kernels.Avg && op.Supports(e.t) && mayAlias(dst, src) {
+		return quick(ctx, c, k, e.t, op, 0, len(src)/e.size, len(src), dst, src)
+	}
+	o := made(c, k, e.t, op, 0, dst, src)
+	return o.run(ctx)
 }
 
 // prefix is Scan or Exscan.

@@ -10,8 +10,8 @@ import (
 )
 
 // Calls whose blocks are a few bytes need no plan: each rank gives its block to every
-// other at once, or to the root, or the root gives, and who gets blocks takes them in
-// rank order.
+// other at once, or to the ranks above, or to the root, or the root gives, and who gets blocks
+// takes them in rank order.
 
 // shortLimit is up to how many bytes blocks go so, by ranks: a block is stored once for
 // each peer, and over stages only once.
@@ -55,6 +55,10 @@ func (r *runner) exchange(k plan.Collective, root int, dst, src []byte) error {
 			e.GiveShort(root, src)
 			return e.EndShort()
 		}
+	case plan.Scan, plan.Exscan:
+		for p := me + 1; p < r.ranks; p++ {
+			e.GiveShort(p, src)
+		}
 	default:
 		if me != root {
 			data, err := e.TakeShort(root, len(dst))
@@ -94,8 +98,9 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 		n /= r.ranks
 		own = src[me*n : (me+1)*n]
 	}
-	reduces := k == plan.AllReduce || k == plan.Reduce || k == plan.ReduceScatter
-	if reduces && r.ranks == 2 {
+	prefix := k == plan.Scan || k == plan.Exscan
+	reduces := k == plan.AllReduce || k == plan.Reduce || k == plan.ReduceScatter || prefix
+	if reduces && r.ranks == 2 && !prefix {
 		data, err := e.TakeShort(1-me, n)
 		if err != nil {
 			return err
@@ -108,7 +113,7 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 		return x.reduce(dst, srcs[:], true, 2)
 	}
 	srcs := x.srcs[:0]
-	for p := range r.ranks {
+	for p := range giversOf(k, me, r.ranks) {
 		data := own
 		if p != me {
 			var err error
@@ -123,13 +128,24 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 			copy(dst[p*n:], data)
 		}
 	}
-	if !reduces {
+	if len(srcs) == 0 {
 		return nil
 	}
 	err := x.reduce(dst, srcs, true, r.ranks)
 	clear(srcs)
 	x.srcs = srcs[:0]
 	return err
+}
+
+// giversOf is how many ranks, from the first on, give to a rank, itself included.
+func giversOf(k plan.Collective, rank, ranks int) int {
+	switch k {
+	case plan.Scan:
+		return rank + 1
+	case plan.Exscan:
+		return rank
+	}
+	return ranks
 }
 
 // quick is the blocking form of a call on numbers whose arguments were looked at, with
@@ -158,6 +174,7 @@ var calls = [plan.Barrier + 1]comm.Collective{
 	plan.AllReduce: comm.OpAllReduce, plan.Reduce: comm.OpReduce, plan.Broadcast: comm.OpBroadcast,
 	plan.AllGather: comm.OpAllGather, plan.AllToAll: comm.OpAllToAll, plan.Gather: comm.OpGather,
 	plan.Scatter: comm.OpScatter, plan.ReduceScatter: comm.OpReduceScatterBlock, plan.Barrier: comm.OpBarrier,
+	plan.Scan: comm.OpScan, plan.Exscan: comm.OpExscan,
 }
 
 // made makes the operation of such a call.
@@ -180,6 +197,10 @@ func made(c *comm.Communicator, k plan.Collective, t kernels.Type, op kernels.Op
 		return scatter(c, e, dst, src, root)
 	case plan.ReduceScatter:
 		return reduceScatterBlock(c, e, dst, src, operator{op: op})
+	case plan.Scan:
+		return scan(c, e, dst, src, operator{op: op})
+	case plan.Exscan:
+		return exscan(c, e, dst, src, operator{op: op})
 	}
 	return barrier(c)
 }

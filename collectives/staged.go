@@ -24,6 +24,10 @@ import (
 //	AllToAll       S and S; S and S
 //	Broadcast      root: S and S; others: S and S
 //	Reduce         root: n·S and S; others: S and S
+//	Gather         root: n·S and n·S; others: S and S
+//	Scatter        root: n·S and n·S; others: S and S
+//
+// Scan and Exscan are in stagedchain.go.
 //
 // The own slices being read directly, and no part of them twice from memory: that is the
 // idea of movement-avoiding reductions (YHCCL).
@@ -45,9 +49,10 @@ type stagedLimits struct {
 	chunks int
 
 	stream int // results of calls go around the cache
+	link   int // of a chain: what goes in a round at most
 }
 
-var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, chunks: 2, stream: 1 << 20}
+var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, chunks: 2, stream: 1 << 20, link: 16 << 10}
 
 // stagedLimitsOf are the limits for ranks that wait in a way. Where they share processors
 // nothing is done meanwhile, and a round costs switches between them: to reduce all on every
@@ -62,6 +67,7 @@ func stagedLimitsOf(p progress.WaitPolicy) stagedLimits {
 
 var stagedKinds = [plan.Barrier + 1]bool{
 	plan.AllReduce: true, plan.ReduceScatter: true, plan.AllGather: true, plan.AllToAll: true, plan.Broadcast: true, plan.Reduce: true,
+	plan.Gather: true, plan.Scatter: true, plan.Scan: true, plan.Exscan: true,
 }
 
 // stagedCall is a call in rounds.
@@ -98,9 +104,12 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 	}
 	c.streams = len(dst) >= r.limits.stream && !same(dst, o.src)
 	grown(&r.bounce, r.e.StageBytes()) // by the first call: later ones allocate nothing
-	if o.kind == plan.AllReduce && r.shares(o, n) && c.chunk/x.size >= r.ranks {
+	switch {
+	case o.kind == plan.AllReduce && r.shares(o, n) && c.chunk/x.size >= r.ranks:
 		err = r.stagedShares(c)
-	} else {
+	case r.chains(o.kind):
+		err = r.stagedChain(c)
+	default:
 		err = r.stagedRounds(c)
 	}
 	*c = stagedCall{} // keep nothing of the caller's
@@ -108,7 +117,9 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 }
 
 // parted says whether each peer gets something else.
-func parted(k plan.Collective) bool { return k == plan.ReduceScatter || k == plan.AllToAll }
+func parted(k plan.Collective) bool {
+	return k == plan.ReduceScatter || k == plan.AllToAll || k == plan.Scatter
+}
 
 // stagedChunk is how many bytes of a block, whole elements, a slot of so many bytes has room for.
 func stagedChunk(k plan.Collective, slotBytes, ranks, size int) int {
@@ -129,14 +140,17 @@ func (r *runner) shares(o *operation, n int) bool {
 
 // stagedRounds does a call each round of which is complete in itself.
 func (r *runner) stagedRounds(c *stagedCall) error {
-	rounds := (c.n + c.chunk - 1) / c.chunk
-	c.chunk = min(c.chunk, roundUpTo((c.n+rounds-1)/rounds, r.x.size, symmetricLine))
+	rounds := c.cut(c.chunk, r.x.size)
 	gives, takes := true, true
 	switch root := r.e.Rank() == c.root; c.kind {
 	case plan.Broadcast:
 		gives, takes = root, !root
-	case plan.Reduce:
+	case plan.Scatter:
+		gives = root
+	case plan.Reduce, plan.Gather:
 		gives, takes = !root, root
+	case plan.Scan, plan.Exscan:
+		gives = r.e.Rank() < r.ranks-1
 	}
 	given := 0
 	for i := range rounds {
@@ -158,6 +172,14 @@ func (r *runner) stagedRounds(c *stagedCall) error {
 		r.x.lanes.EndStage(c.first + uint64(i))
 	}
 	return nil
+}
+
+// cut has a block go in rounds of at most so many bytes, about as long as each other, and
+// returns their number.
+func (c *stagedCall) cut(most, size int) (rounds int) {
+	rounds = (c.n + most - 1) / most
+	c.chunk = min(most, roundUpTo((c.n+rounds-1)/rounds, size, symmetricLine))
+	return rounds
 }
 
 // roundUpTo returns the least multiple of size that is at least n, and of line too
@@ -210,7 +232,9 @@ func (r *runner) stagedGive(c *stagedCall, i int) error {
 		if c.parted {
 			e.FillStage(c.part(slot, me, p, to-from), src[p*c.n:][from:to])
 		}
-		e.CountStage(p, to-from)
+		if c.kind != plan.Reduce && c.kind != plan.Gather || p == c.root {
+			e.CountStage(p, to-from)
+		}
 	}
 	if !c.parted {
 		e.FillStage(slot, src[from:to])
@@ -227,7 +251,11 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 	n := to - from
 	bytes := c.slotBytes(n, r.ranks)
 	switch c.kind {
-	case plan.AllReduce, plan.ReduceScatter, plan.Reduce:
+	case plan.AllReduce, plan.ReduceScatter, plan.Reduce, plan.Scan, plan.Exscan:
+		givers := giversOf(c.kind, me, r.ranks)
+		if givers == 0 {
+			return nil
+		}
 		own := c.src[from:to]
 		if c.kind == plan.ReduceScatter {
 			own = c.src[me*c.n:][from:to]
@@ -236,7 +264,7 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 			cache.Own(c.dst[from:to])
 		}
 		srcs := r.x.srcs[:0]
-		for p := range r.ranks {
+		for p := range givers {
 			b := own
 			if p != me {
 				var err error
@@ -257,7 +285,19 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 			return err
 		}
 		c.move(c.dst[from:to], slot)
-	case plan.AllGather, plan.AllToAll:
+	case plan.Scatter:
+		if me == c.root {
+			if own := c.src[me*c.n:][from:to]; !same(c.dst[from:to], own) {
+				c.move(c.dst[from:to], own)
+			}
+			return nil
+		}
+		slot, err := e.TakeStage(c.root, t, bytes, false)
+		if err != nil {
+			return err
+		}
+		c.move(c.dst[from:to], c.part(slot, c.root, me, n))
+	case plan.AllGather, plan.AllToAll, plan.Gather:
 		own := c.src
 		if c.kind == plan.AllToAll {
 			own = own[me*c.n:][:c.n]
