@@ -14,7 +14,8 @@ import (
 //
 //	word: number of the message << 24 | low bits of the call's signature
 //	head: the payload, if it has 56 bytes at most
-//	body: else the payload, in lines of its own
+//
+// Else the payload is in a body, in lines of its own. There are fewer bodies than slots.
 //
 // The word is stored last, and the message is there when its word is. Up to 56 bytes it
 // travels in one line. Longer ones fill whole lines, which processors write without
@@ -25,11 +26,12 @@ import (
 // then takes those that the peers give to it. All ranks agree on the exchanges of a call,
 // and on who gives to whom in each.
 //
-// A rank's memory has a ring of slots for each peer. A slot is used again when its reader
-// is done with the message in it. The writer knows that from a message that it takes from
-// that reader: the reader gave it in an exchange that it began after it had ended those
-// before. Only a rank that takes several without giving any says so by a word of its own,
-// after every second: so the first of them, in Broadcasts say, may be ahead by a ring.
+// A rank's memory has a ring of slots for each peer, and a ring of bodies. A slot is used again
+// when its reader is done with the message in it. The writer knows that from a message that it
+// takes from that reader: the reader gave it in an exchange that it began after it had ended
+// those before. Only a rank that takes several without giving any says so by a word of its own,
+// after every half of a ring, and before it waits long: so the first of them, in Broadcasts
+// say, may be ahead by a ring.
 type shorts struct {
 	number uint64 // of the current exchange
 	peers  []shortPeer
@@ -51,6 +53,9 @@ type shortPeer struct {
 	last  uint64 // the exchange of the last of them
 	taken uint64 // messages taken from the peer
 	owed  uint64 // of them those that it doesn't know to be done with
+	held  uint64 // the exchange of the last of them
+	said  uint64 // of them those that this rank has said by done to be done with
+	told  uint64 // the exchange in which the peer was last told what this rank is done with
 }
 
 // shortRow is what a rank's memory has for one peer, which writes it.
@@ -58,19 +63,22 @@ type shortRow struct {
 	done  atomic.Uint64 // the messages to the peer that it is done with, when it says so
 	_     [transport.CounterAlign - 8]byte
 	slots [shortSlots]shortSlot
+	body  [shortBodies][ShortBytes]byte // of message k in k mod their number
 }
 
 type shortSlot struct {
 	word atomic.Uint64
 	head [shortLine - 8]byte
-	body [ShortBytes]byte
+	_    [shortLine]byte // processors like lines in pairs
 }
 
 const (
-	shortLine  = 64
-	shortSlots = 4 // of a ring
-	shortOwed  = shortSlots / 2
-	shortBytes = uint64(unsafe.Sizeof(shortRow{}))
+	shortLine = 64
+	// shortSlots are of a ring: so many calls whoever gives only may be ahead. Where ranks share
+	// a processor it changes hands as often less.
+	shortSlots  = 16
+	shortBodies = 4
+	shortBytes  = uint64(unsafe.Sizeof(shortRow{}))
 
 	shortSignatureBits = 24
 	shortSignature     = 1<<shortSignatureBits - 1
@@ -128,10 +136,10 @@ func (e *Engine) BeginShort() {
 func (e *Engine) GiveShort(peer int, data []byte) {
 	s := e.shorts
 	p := &s.peers[peer]
-	if p.sent-p.heard >= shortSlots && !e.awaitSlot(peer) {
+	if p.sent-p.heard >= shortRing(len(data)) && !e.awaitSlot(peer, len(data)) {
 		return
 	}
-	slot := &p.out.slots[p.sent%shortSlots]
+	slot, body := &p.out.slots[p.sent%shortSlots], &p.out.body[p.sent%shortBodies]
 	p.sent++
 	p.last, p.owed = s.number, 0
 	e.stats[peer].Messages++
@@ -142,7 +150,7 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 	case len(data) <= len(slot.head):
 		copy(slot.head[:], data)
 	default:
-		copy(slot.body[:], data)
+		copy(body[:], data)
 	}
 	release.Store(&slot.word, p.sent<<shortSignatureBits|uint64(e.signature)&shortSignature)
 }
@@ -159,21 +167,31 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 			return nil, err
 		}
 	}
+	body := &p.in.body[p.taken%shortBodies]
 	p.taken++
 	p.owed++
+	p.held = s.number
 	p.heard = p.sent
 	both := p.last == s.number
 	if both {
 		p.heard-- // the peer may still have to take that
 	}
-	if p.owed >= shortOwed {
+	if p.owed >= shortRing(n)/2 {
 		s.behind = true
 	}
 	if n <= len(slot.head) {
 		s.again = s.again || both
 		return slot.head[:n:n], nil
 	}
-	return slot.body[:n:n], nil
+	return body[:n:n], nil
+}
+
+// shortRing is how many messages a peer may be behind when one of n bytes is given.
+func shortRing(n int) uint64 {
+	if n <= shortLine-8 {
+		return shortSlots
+	}
+	return shortBodies
 }
 
 // EndShort ends an exchange: what this rank took in it may be overwritten. It returns
@@ -210,10 +228,32 @@ func (e *Engine) tellTaken() {
 	s := e.shorts
 	s.behind = false
 	for i := range s.peers {
-		if p := &s.peers[i]; p.owed >= shortOwed {
+		if p := &s.peers[i]; p.owed >= shortBodies/2 {
 			release.Store(&p.out.done, p.taken)
-			p.owed, p.last, s.rung = 0, s.number, false
+			p.said, p.owed, p.told, s.rung = p.taken, 0, s.number, false
 		}
+	}
+}
+
+// tellEnded tells the peers which messages this rank was done with before the current
+// exchange, if it is so many that they may wait for that, and this rank for them: whoever waits
+// for room does not look at what this rank gives.
+func (e *Engine) tellEnded() {
+	s := e.shorts
+	for i := range s.peers {
+		p := &s.peers[i]
+		if p.taken-p.said < shortBodies {
+			continue
+		}
+		p.said = p.taken
+		if p.held == s.number {
+			p.said--
+		}
+		release.Store(&p.out.done, p.said)
+		p.told, s.rung = s.number, false
+	}
+	if !s.rung {
+		e.ringShorts()
 	}
 }
 
@@ -227,23 +267,24 @@ func (e *Engine) ringShorts() {
 	s.rung = true
 	s.fence.Add(1)
 	for i := range s.peers {
-		if p := &s.peers[i]; p.last == s.number && p.waker != nil {
+		if p := &s.peers[i]; (p.last == s.number || p.told == s.number) && p.waker != nil {
 			p.waker.RingIfArmed()
 		}
 	}
 }
 
-// awaitSlot waits until a peer is done with the oldest message in its ring.
-func (e *Engine) awaitSlot(peer int) bool {
+// awaitSlot waits until there is room for a message of n bytes in a peer's ring.
+func (e *Engine) awaitSlot(peer, n int) bool {
 	s := e.shorts
 	if s.err != nil {
 		return false
 	}
 	p := &s.peers[peer]
-	free := p.sent - shortSlots + 1
+	free := p.sent - shortRing(n) + 1
 	done := p.in.done.Load()
 	if done < free {
-		e.ringShorts() // this may take long
+		s.rung = false
+		e.tellEnded() // this may take long
 		var err error
 		if done, err = e.wait.until(s.row(peer)+uint64(unsafe.Offsetof(p.in.done)), free, peer); err != nil {
 			s.err = err
@@ -273,6 +314,7 @@ func (e *Engine) awaitShort(peer int, at *atomic.Uint64, word uint64) error {
 		e.wait.stats.Pauses++
 		spinPause(1)
 	}
+	e.tellEnded()
 	p := &s.peers[peer]
 	offset := s.row(peer) + uint64(uintptr(unsafe.Pointer(at))-uintptr(unsafe.Pointer(p.in)))
 	got, err := e.wait.until(offset, word&^shortSignature, peer)

@@ -145,47 +145,90 @@ func beforeWrap(e *Engine, passed uint64) {
 		if p.in == nil {
 			continue
 		}
-		p.sent, p.heard, p.taken = passed, passed, passed
+		p.sent, p.heard, p.taken, p.said = passed, passed, passed, passed
 		for k := passed - shortSlots + 1; k <= passed; k++ {
 			p.in.slots[(k-1)%shortSlots].word.Store(k << shortSignatureBits)
 		}
 	}
 }
 
-// TestShortsAhead: a rank that gives and takes nothing is ahead by a ring at most, and
-// what ends its call ends its wait.
+// TestShortsAhead: a rank that gives and takes nothing is ahead by a ring at most, of
+// bodies if its messages are long, and what ends its call ends its wait.
 func TestShortsAhead(t *testing.T) {
+	for n, ahead := range map[int]int{1: shortSlots, shortLine - 8: shortSlots, shortLine - 7: shortBodies, ShortBytes: shortBodies} {
+		t.Run(fmt.Sprintf("%d bytes", n), func(t *testing.T) { shortsAhead(t, n, ahead) })
+	}
+}
+
+func shortsAhead(t *testing.T, n, ahead int) {
 	es := open(t, tiny(2), nil)
+	message := func(k int) []byte { return bytes.Repeat([]byte{byte(k)}, n) }
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e, given := es[0], 0
 	for {
 		e.Begin(ctx, time.Minute, uint64(given+1), 7)
 		e.BeginShort()
-		if given == shortSlots {
+		if given == ahead {
 			time.AfterFunc(10*time.Millisecond, cancel)
 		}
-		e.GiveShort(1, []byte{byte(given)})
+		e.GiveShort(1, message(given))
 		if err := e.EndShort(); err != nil {
 			require.ErrorIs(t, err, context.Canceled)
 			break
 		}
 		given++
-		require.LessOrEqual(t, given, shortSlots)
+		require.LessOrEqual(t, given, ahead)
 	}
-	require.Equal(t, shortSlots, given)
+	require.Equal(t, ahead, given)
 	for k := range given { // the other has all of them
 		es[1].Begin(context.Background(), time.Minute, uint64(k+1), 7)
 		es[1].BeginShort()
-		got, err := es[1].TakeShort(0, 1)
+		got, err := es[1].TakeShort(0, n)
 		require.NoError(t, err)
-		require.Equal(t, []byte{byte(k)}, got)
+		require.Equal(t, message(k), got)
 		require.NoError(t, es[1].EndShort())
 	}
 	e.Begin(context.Background(), time.Minute, uint64(given+1), 7)
 	e.BeginShort()
-	e.GiveShort(1, nil) // there is room again
+	e.GiveShort(1, message(given)) // there is room again
 	require.NoError(t, e.EndShort())
+}
+
+// TestShortsOwed: a rank that took some short messages and then waits for a long one, which it
+// may answer, says before that what it is done with, since the other may wait for room.
+func TestShortsOwed(t *testing.T) {
+	for i := range 2 * shortSlots {
+		taken, answers := i/2, i%2 == 1
+		es := open(t, tiny(2), nil)
+		together(t, 2, func(me int) error {
+			for k := range taken + 1 {
+				n := 8
+				if k == taken {
+					n = 100
+				}
+				e := es[me]
+				e.Begin(context.Background(), time.Second, uint64(k+1), 7)
+				e.BeginShort()
+				both := k == taken && answers
+				if me == 0 || both {
+					e.GiveShort(1-me, make([]byte, n))
+				}
+				if me == 1 {
+					time.Sleep(time.Millisecond / 4)
+				}
+				if me == 1 || both {
+					if _, err := e.TakeShort(1-me, n); err != nil {
+						return err
+					}
+				}
+				if err := e.EndShort(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 }
 
 // TestShortMismatch: ranks in different calls find that out by their shorts.
