@@ -31,6 +31,7 @@ type runner struct {
 	// a block up to which those of few bytes go so, −1: none.
 	shorts     bool
 	shortBytes [plan.Barrier + 1]int
+	relays     bool              // ranks share processors, so that less work is sooner done
 	stages     bool              // there are stages
 	told       []byte            // room for what is told of symmetric memory
 	places     []symmetricPlaces // by rank
@@ -67,7 +68,8 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
 	r.shorts = e.HasShorts() && e.Ranks() > 1
-	r.limits = stagedLimitsOf(c.WaitPolicy())
+	p := c.WaitPolicy()
+	r.limits, r.relays = stagedLimitsOf(p), p.Oversubscribed && !p.InProcess
 	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1

@@ -56,6 +56,9 @@ func (r *runner) exchange(k plan.Collective, root int, dst, src []byte) error {
 			return e.EndShort()
 		}
 	case plan.Scan, plan.Exscan:
+		if r.relays && r.chains(k) {
+			return r.relay(k, dst, src)
+		}
 		for p := me + 1; p < r.ranks; p++ {
 			e.GiveShort(p, src)
 		}
@@ -135,6 +138,42 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 	clear(srcs)
 	x.srcs = srcs[:0]
 	return err
+}
+
+// relay does a Scan or an Exscan along a chain. With many ranks that takes less work than to
+// give to all above, and longer until the last has its result.
+func (r *runner) relay(k plan.Collective, dst, src []byte) error {
+	e, x, me := r.e, &r.x, r.e.Rank()
+	sum, last := src, me == r.ranks-1
+	var before []byte
+	if me > 0 {
+		var err error
+		if before, err = e.TakeShort(me-1, len(src)); err != nil {
+			return err
+		}
+	}
+	if me > 0 && (k == plan.Scan || !last) {
+		if sum = dst; k == plan.Exscan {
+			sum = grown(&r.bounce, len(src)) // dst may be src
+		}
+		srcs := [2][]byte{before, src}
+		if err := x.reduce(sum, srcs[:], true, r.ranks); err != nil {
+			return err
+		}
+	}
+	if !last {
+		e.GiveShort(me+1, sum)
+	}
+	switch {
+	case k == plan.Exscan:
+		copy(dst[:len(before)], before)
+	case me == 0:
+		srcs := [1][]byte{src}
+		if err := x.reduce(dst, srcs[:], true, r.ranks); err != nil {
+			return err
+		}
+	}
+	return e.EndShort()
 }
 
 // giversOf is how many ranks, from the first on, give to a rank, itself included.
