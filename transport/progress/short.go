@@ -14,8 +14,9 @@ import (
 //
 //	word: number of the message << 24 | low bits of the call's signature
 //	head: the payload, if it has 56 bytes at most
+//	body: else the payload, in lines of its own, if it has 576 bytes at most
 //
-// Else the payload is in a body, in lines of its own. There are fewer bodies than slots.
+// Still longer ones are elsewhere, and of them there may be fewer at a time.
 //
 // The word is stored last, and the message is there when its word is. Up to 56 bytes it
 // travels in one line. Longer ones fill whole lines, which processors write without
@@ -26,7 +27,7 @@ import (
 // then takes those that the peers give to it. All ranks agree on the exchanges of a call,
 // and on who gives to whom in each.
 //
-// A rank's memory has a ring of slots for each peer, and a ring of bodies. A slot is used again
+// A rank's memory has a ring of slots for each peer. A slot is used again
 // when its reader is done with the message in it. The writer knows that from a message that it
 // takes from that reader: the reader gave it in an exchange that it began after it had ended
 // those before. Only a rank that takes several without giving any says so by a word of its own,
@@ -63,22 +64,22 @@ type shortRow struct {
 	done  atomic.Uint64 // the messages to the peer that it is done with, when it says so
 	_     [transport.CounterAlign - 8]byte
 	slots [shortSlots]shortSlot
-	body  [shortBodies][ShortBytes]byte // of message k in k mod their number
+	long  [shortLongs][ShortBytes]byte // of message k in k mod their number
 }
 
 type shortSlot struct {
 	word atomic.Uint64
 	head [shortLine - 8]byte
-	_    [shortLine]byte // processors like lines in pairs
+	body [9 * shortLine]byte // the whole is an even number of lines: processors like them in pairs
 }
 
 const (
 	shortLine = 64
 	// shortSlots are of a ring: so many calls whoever gives only may be ahead. Where ranks share
 	// a processor it changes hands as often less.
-	shortSlots  = 16
-	shortBodies = 4
-	shortBytes  = uint64(unsafe.Sizeof(shortRow{}))
+	shortSlots = 16
+	shortLongs = 4
+	shortBytes = uint64(unsafe.Sizeof(shortRow{}))
 
 	shortSignatureBits = 24
 	shortSignature     = 1<<shortSignatureBits - 1
@@ -139,7 +140,7 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 	if p.sent-p.heard >= shortRing(len(data)) && !e.awaitSlot(peer, len(data)) {
 		return
 	}
-	slot, body := &p.out.slots[p.sent%shortSlots], &p.out.body[p.sent%shortBodies]
+	slot, long := &p.out.slots[p.sent%shortSlots], &p.out.long[p.sent%shortLongs]
 	p.sent++
 	p.last, p.owed = s.number, 0
 	e.stats[peer].Messages++
@@ -149,8 +150,10 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 		copy(slot.head[:8], data)
 	case len(data) <= len(slot.head):
 		copy(slot.head[:], data)
+	case len(data) <= len(slot.body):
+		copy(slot.body[:], data)
 	default:
-		copy(body[:], data)
+		copy(long[:], data)
 	}
 	release.Store(&slot.word, p.sent<<shortSignatureBits|uint64(e.signature)&shortSignature)
 }
@@ -167,7 +170,7 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body := &p.in.body[p.taken%shortBodies]
+	long := &p.in.long[p.taken%shortLongs]
 	p.taken++
 	p.owed++
 	p.held = s.number
@@ -179,19 +182,22 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	if p.owed >= shortRing(n)/2 {
 		s.behind = true
 	}
-	if n <= len(slot.head) {
+	switch {
+	case n <= len(slot.head):
 		s.again = s.again || both
 		return slot.head[:n:n], nil
+	case n <= len(slot.body):
+		return slot.body[:n:n], nil
 	}
-	return body[:n:n], nil
+	return long[:n:n], nil
 }
 
 // shortRing is how many messages a peer may be behind when one of n bytes is given.
 func shortRing(n int) uint64 {
-	if n <= shortLine-8 {
+	if n <= len(shortSlot{}.body) {
 		return shortSlots
 	}
-	return shortBodies
+	return shortLongs
 }
 
 // EndShort ends an exchange: what this rank took in it may be overwritten. It returns
@@ -228,7 +234,7 @@ func (e *Engine) tellTaken() {
 	s := e.shorts
 	s.behind = false
 	for i := range s.peers {
-		if p := &s.peers[i]; p.owed >= shortBodies/2 {
+		if p := &s.peers[i]; p.owed >= shortLongs/2 {
 			release.Store(&p.out.done, p.taken)
 			p.said, p.owed, p.told, s.rung = p.taken, 0, s.number, false
 		}
@@ -242,7 +248,7 @@ func (e *Engine) tellEnded() {
 	s := e.shorts
 	for i := range s.peers {
 		p := &s.peers[i]
-		if p.taken-p.said < shortBodies {
+		if p.taken-p.said < shortLongs {
 			continue
 		}
 		p.said = p.taken

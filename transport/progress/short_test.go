@@ -88,7 +88,7 @@ func TestShortsRooted(t *testing.T) {
 					if kind > 2 { // one rank is ahead most of the time
 						kind, root = 1, k/500%n
 					}
-					if same.IntN(20) == 0 {
+					if same.IntN(10) == 0 {
 						length = same.IntN(ShortBytes + 1)
 					}
 					gives := func(from, to int) bool {
@@ -155,7 +155,7 @@ func beforeWrap(e *Engine, passed uint64) {
 // TestShortsAhead: a rank that gives and takes nothing is ahead by a ring at most, of
 // bodies if its messages are long, and what ends its call ends its wait.
 func TestShortsAhead(t *testing.T) {
-	for n, ahead := range map[int]int{1: shortSlots, shortLine - 8: shortSlots, shortLine - 7: shortBodies, ShortBytes: shortBodies} {
+	for n, ahead := range map[int]int{1: shortSlots, 9 * shortLine: shortSlots, 9*shortLine + 1: shortLongs, ShortBytes: shortLongs} {
 		t.Run(fmt.Sprintf("%d bytes", n), func(t *testing.T) { shortsAhead(t, n, ahead) })
 	}
 }
@@ -205,7 +205,7 @@ func TestShortsOwed(t *testing.T) {
 			for k := range taken + 1 {
 				n := 8
 				if k == taken {
-					n = 100
+					n = 1000
 				}
 				e := es[me]
 				e.Begin(context.Background(), time.Second, uint64(k+1), 7)
