@@ -78,3 +78,52 @@ func TestAlgorithmNames(t *testing.T) {
 		}
 	}
 }
+
+// TestAlgorithmNamesOthers: so it does for what goes to, from or through one rank.
+func TestAlgorithmNamesOthers(t *testing.T) {
+	for _, spec := range []string{"", "scan:chain;exscan:doubling;gather:direct;scatter:tree"} {
+		t.Run(spec, func(t *testing.T) {
+			errs := each(local(t, 4, comm.WithAlgorithm(spec)), func(c *comm.Communicator) error {
+				ctx := context.Background()
+				for _, count := range []int{1, 140, 141, 5000} {
+					x, y := make([]float32, 4*count), make([]float32, 4*count)
+					for _, k := range []struct {
+						kind  comm.Collective
+						asked string
+						call  func() error
+					}{
+						{comm.OpScan, "chain", func() error { return Scan(ctx, c, x[:count], y[:count], kernels.Sum) }},
+						{comm.OpExscan, "doubling", func() error { return Exscan(ctx, c, x[:count], y[:count], kernels.Sum) }},
+						{comm.OpGather, "direct", func() error { return Gather(ctx, c, x, y[:count], 2) }},
+						{comm.OpScatter, "tree", func() error { return Scatter(ctx, c, x[:count], y, 2) }},
+					} {
+						name, err := Algorithm(c, comm.Call{Collective: k.kind, Type: kernels.TypeFloat32, Op: kernels.Sum, Count: count, Root: 2})
+						if err != nil {
+							return err
+						}
+						stages, schedules, err := rounds(c)
+						if err = errors.Join(err, k.call()); err != nil {
+							return err
+						}
+						stagesNow, schedulesNow, err := rounds(c)
+						if err != nil {
+							return err
+						}
+						used := shortName
+						switch {
+						case stagesNow > stages:
+							used = stagedName
+						case schedulesNow > schedules:
+							used = k.asked
+						}
+						if name != used || (spec != "") != (used == k.asked) {
+							return fmt.Errorf("%v of %d elements: %s, and it used %s", k.kind, count, name, used)
+						}
+					}
+				}
+				return nil
+			})
+			require.NoError(t, errors.Join(errs...))
+		})
+	}
+}

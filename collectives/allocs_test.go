@@ -117,6 +117,11 @@ func TestNoAllocationsLocal(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/count=%d", n, count), func(t *testing.T) {
 				allocs := map[string]float64{}
 				require.NoError(t, errors.Join(each(local(t, n), func(c *comm.Communicator) error {
+					r, err := extension(c)
+					if err != nil {
+						return err
+					}
+					r.relays = n == 3
 					calls, err := quietCalls(c, count)
 					for _, k := range calls {
 						loop := func(runs int, call func()) {

@@ -164,12 +164,13 @@ func (r *runner) relay(k plan.Collective, dst, src []byte) error {
 	if !last {
 		e.GiveShort(me+1, sum)
 	}
-	switch {
-	case k == plan.Exscan:
-		copy(dst[:len(before)], before)
-	case me == 0:
-		srcs := [1][]byte{src}
-		if err := x.reduce(dst, srcs[:], true, r.ranks); err != nil {
+	if exscans := k == plan.Exscan; exscans == (me > 0) {
+		one := [1][]byte{src}
+		if exscans {
+			one[0] = before
+		}
+		// One contribution may have to be made a result.
+		if err := x.reduce(dst, one[:], true, r.ranks); err != nil {
 			return err
 		}
 	}

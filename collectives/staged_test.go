@@ -18,7 +18,7 @@ import (
 
 // smallStages has calls over stages in small chunks, so that all their ways are gone with
 // few elements.
-var smallStages = stagedLimits{chunk: 256, two: 3000, many: 1500, stream: 2500}
+var smallStages = stagedLimits{chunk: 256, two: 3000, many: 1500, stream: 2500, link: 128}
 
 // TestExactStaged: every collective, type and operator over stages, with counts around what
 // goes in a round, and around those at which calls are done in another way.
@@ -208,6 +208,10 @@ func TestStagedMismatch(t *testing.T) {
 		"kind":      {allGathered(1000), exchanged(1000)},
 		"root":      {broadcasted(int32s, 1000, 0), broadcasted(int32s, 1000, 1)},
 		"operator":  {reducedTo(1000, 1, kernels.Sum), reducedTo(1000, 1, kernels.Max)},
+		"prefix":    {scanned(1000, comm.OpScan, operator{}), scanned(1000, comm.OpExscan, operator{})},
+		"scan":      {scanned(200_000, comm.OpScan, operator{}), scanned(200_001, comm.OpScan, operator{})},
+		"gather":    {gathered(1000, 0), gathered(1000, 1)},
+		"scatter":   {scattered(1000, 0), scattered(1001, 0)},
 		"with none": {summed(1000), barriered},
 	} {
 		t.Run(name, func(t *testing.T) {
