@@ -2,7 +2,7 @@
  * writes the same JSON lines. It has no Go in it, so that any MPI library can be
  * measured, and the loop is the one that bench/perf times for -peer mpi.
  *
- *	mpi_perf -coll allreduce -b 8 -e 16M -f 2 -json out.jsonl
+ *	mpi_perf -coll allreduce,barrier -b 8 -e 16M -f 2 -json out.jsonl
  *
  * The rules are those of bench/internal/harness/doc.go, but that the barrier
  * before each batch is MPI's own. Results are not checked. */
@@ -383,11 +383,36 @@ static void collective(int coll, const char *version, const char *env)
 	free(dst);
 }
 
+/* Stores the numbers of the collectives that are named, with commas between
+ * them or all, in that order and each once; returns how many they are. */
+static int choose(const char *names, int *chosen)
+{
+	char *list = strdup(names), *rest = list, *name;
+	int n = 0, i, j;
+	if (strcmp(names, "all") == 0) {
+		for (i = 0; i < COLLS; i++)
+			chosen[n++] = i;
+		rest = NULL;
+	}
+	while ((name = strsep(&rest, ","))) {
+		for (i = 0; i < COLLS && strcmp(name, colls[i].name); i++)
+			;
+		if (i == COLLS)
+			die("collective \"%s\"", name);
+		for (j = 0; j < n && chosen[j] != i; j++)
+			;
+		if (j == n)
+			chosen[n++] = i;
+	}
+	free(list);
+	return n;
+}
+
 int main(int argc, char **argv)
 {
 	char version[MPI_MAX_LIBRARY_VERSION_STRING];
 	const char *env;
-	int i, n, provided;
+	int i, n, provided, chosen[COLLS], n_chosen;
 
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -411,6 +436,7 @@ int main(int argc, char **argv)
 		else if (strcmp(f, "-json") == 0) path = v;
 		else die("unknown flag %s", f);
 	}
+	n_chosen = choose(coll_flag, chosen);
 	if (from < 1 || to < from || factor <= 1 || blocks < 1)
 		die("-b at least 1, -e at least -b, -f above 1, -blocks at least 1");
 	must(weft_loop_init());
@@ -425,11 +451,8 @@ int main(int argc, char **argv)
 	if (rank == 0 && *path && !(json = fopen(path, "w")))
 		die("%s can't be written", path);
 	env = environment(argc, argv, version);
-	for (i = 0; i < COLLS; i++)
-		if (strcmp(coll_flag, "all") == 0 || strcmp(coll_flag, colls[i].name) == 0)
-			collective(i, version, env), n = -1;
-	if (n != -1)
-		die("collective %s", coll_flag);
+	for (i = 0; i < n_chosen; i++)
+		collective(chosen[i], version, env);
 	if (json)
 		fclose(json);
 	MPI_Finalize();

@@ -67,7 +67,7 @@ int weft_loop_supports(int coll, int in_place, const char *type, const char *op)
 {
 	if (coll == WEFT_BARRIER)
 		return 1;
-#ifdef MPICH_VERSION
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
 	/* MPICH 4.0.2 dereferences MPI_IN_PLACE there, at 32 KiB with a root
 	 * other than 0. */
 	if (coll == WEFT_REDUCE && in_place)
