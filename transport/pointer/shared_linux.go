@@ -27,11 +27,6 @@ func newSharedMemory(size uint64) (*memory, error) {
 	visible := mapped.RoundUp(size, mapped.PageSize())
 	total := int64(visible + mapped.PageSize())
 	file, err := mapped.NewFile(total)
-	if err == nil {
-		if err = mapped.Allocate(file, 0, total); err != nil {
-			file.Close()
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("pointer: %d bytes of shared memory: %w", total, err)
 	}
@@ -61,12 +56,19 @@ func importSharedMemory(x transport.Exported, h handle) (*memory, error) {
 }
 
 func mapShared(file *os.File, visible uint64, owner bool) (*memory, error) {
-	b, err := mapped.Map(file, int(visible+mapped.PageSize()), true)
+	b, err := mapped.Map(file, int(visible+mapped.PageSize()), !owner)
 	if err != nil {
 		if owner {
 			file.Close()
 		}
 		return nil, fmt.Errorf("pointer: map %d bytes of shared memory: %w", visible, err)
+	}
+	if owner {
+		mapped.Enlarge(file, b)
+		if err := mapped.Allocate(file, 0, int64(len(b))); err != nil {
+			return nil, fmt.Errorf("pointer: %d bytes of shared memory: %w", len(b), errors.Join(err, mapped.Unmap(b), file.Close()))
+		}
+		mapped.Populate(b)
 	}
 	back := &sharedBacking{bytes: b}
 	if owner {
