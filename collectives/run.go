@@ -35,6 +35,7 @@ type runner struct {
 	stages     bool              // there are stages
 	told       []byte            // room for what is told of symmetric memory
 	places     []symmetricPlaces // by rank
+	views      [][]byte          // room for sources and destinations in symmetric memory, by rank
 
 	// schedules of the calls that were made; bounded by their steps in all.
 	schedules map[callKey]*plan.Schedule
@@ -67,6 +68,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r := &runner{e: e, chooser: ch, windowMessages: windowMessages, ranks: e.Ranks(), messageBytes: e.MessageBytes(), schedules: map[callKey]*plan.Schedule{}}
 	r.x = execution{lanes: e, inbox: make([][]byte, e.Ranks()), srcs: make([][]byte, 0, e.Ranks())}
 	r.told, r.places = make([]byte, 0, symmetricWords), make([]symmetricPlaces, e.Ranks())
+	r.views = make([][]byte, 2*e.Ranks())
 	r.shorts = e.HasShorts() && e.Ranks() > 1
 	p := c.WaitPolicy()
 	r.limits, r.relays = stagedLimitsOf(p), p.Oversubscribed && !p.InProcess

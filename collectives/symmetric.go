@@ -3,9 +3,11 @@ package collectives
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/cache"
 )
 
 // Calls on symmetric memory go without messages: each rank reads and writes the
@@ -28,7 +30,8 @@ const (
 	// the cache while it is reduced and moved to all.
 	symmetricLeast = 1 << 10
 	symmetricChunk = 32 << 10
-	symmetricLine  = 64 // parts of a slice begin at multiples
+	symmetricLine  = 64      // parts of a slice begin at multiples
+	symmetricPiece = 2 << 10 // what is written at a time around the cache: the least that takes no longer
 )
 
 // slices of a call are at places of symmetric memory.
@@ -142,6 +145,7 @@ func (r *runner) symmetricWork(o *operation, dst []byte) error {
 		}
 		return b, nil
 	}
+	streams := len(dst) >= r.limits.stream
 	switch o.kind {
 	case plan.AllReduce, plan.ReduceScatter:
 		from, to, base := 0, n, me*n // of the block that this rank reduces; where it is in src
@@ -149,35 +153,46 @@ func (r *runner) symmetricWork(o *operation, dst []byte) error {
 			from, to = symmetricShare(n, x.size, r.ranks, me)
 			base = 0
 		}
-		srcs := x.srcs[:0]
-		chunk := max(symmetricChunk/x.size, 1) * x.size
-		for i := from; i < to; i += chunk {
-			m := min(chunk, to-i)
-			srcs = srcs[:0]
-			for p := range r.ranks {
-				b, err := at(p, false, base+i, m)
-				if err != nil {
-					return err
-				}
-				srcs = append(srcs, b)
-			}
-			out := dst[i : i+m]
-			if err := x.reduce(out, srcs, true, r.ranks); err != nil {
+		srcs, dsts := r.views[:0:r.ranks], r.views[r.ranks:r.ranks]
+		defer clear(r.views)
+		for p := range r.ranks {
+			b, err := at(p, false, base+from, to-from)
+			if err != nil {
 				return err
 			}
-			for p := range r.ranks {
-				if p == me || o.kind != plan.AllReduce {
-					continue
-				}
-				b, err := at(p, true, i, m)
-				if err != nil {
-					return err
-				}
-				copy(b, out)
+			srcs = append(srcs, b)
+			if p == me {
+				b = dst[from:to]
+			} else if o.kind == plan.ReduceScatter {
+				continue
+			} else if b, err = at(p, true, from, to-from); err != nil {
+				return err
+			}
+			dsts = append(dsts, b)
+		}
+		if streams && streamUnit(x.size) <= symmetricChunk && aroundCache(dsts, srcs) {
+			return r.symmetricStream(dsts, srcs)
+		}
+		own := dst[from:to]
+		pieces := x.srcs[:0]
+		for range srcs {
+			pieces = append(pieces, nil)
+		}
+		x.srcs = pieces
+		chunk := max(symmetricChunk/x.size, 1) * x.size
+		for i := 0; i < to-from; i += chunk {
+			end := min(i+chunk, to-from)
+			for p, b := range srcs {
+				pieces[p] = b[i:end]
+			}
+			if err := x.reduce(own[i:end], pieces, true, r.ranks); err != nil {
+				return err
+			}
+			for _, b := range dsts {
+				copy(b[i:end], own[i:end])
 			}
 		}
-		clear(srcs)
-		x.srcs = srcs[:0]
+		clear(pieces)
 	case plan.AllGather, plan.AllToAll:
 		for k := range r.ranks {
 			p := (me + k) % r.ranks // not all to one at a time
@@ -192,7 +207,7 @@ func (r *runner) symmetricWork(o *operation, dst []byte) error {
 					return err
 				}
 			}
-			copyChunks(b, src)
+			copyChunks(b, src, streams)
 		}
 	case plan.Broadcast:
 		from, to := symmetricShare(n, x.size, r.ranks, me)
@@ -209,7 +224,7 @@ func (r *runner) symmetricWork(o *operation, dst []byte) error {
 			if err != nil {
 				return err
 			}
-			copyChunks(b, src)
+			copyChunks(b, src, streams)
 		}
 	}
 	return nil
@@ -229,11 +244,72 @@ func symmetricShare(n, size, ranks, rank int) (from, to int) {
 	return min(units*rank/ranks*unit, n), min(units*(rank+1)/ranks*unit, n)
 }
 
+// aroundCache says whether results had better go around the cache. What is in place was read
+// just now, and need not be fetched to be written.
+func aroundCache(dsts, srcs [][]byte) bool {
+	for _, b := range dsts {
+		if !cache.IsLine(b) || slices.ContainsFunc(srcs, func(src []byte) bool { return same(b, src) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// streamUnit is a number of bytes that are whole elements and whole lines.
+func streamUnit(size int) int {
+	if cache.LineBytes%size == 0 {
+		return cache.LineBytes
+	}
+	return cache.LineBytes * size
+}
+
+// symmetricStream reduces srcs to dsts around the cache: pieces that stay in the nearest one,
+// and while one is written the next are on their way.
+func (r *runner) symmetricStream(dsts, srcs [][]byte) error {
+	x := &r.x
+	pieces := x.srcs[:0]
+	for range srcs {
+		pieces = append(pieces, nil)
+	}
+	x.srcs = pieces
+	n, unit := len(dsts[0]), streamUnit(x.size)
+	chunk := max(symmetricPiece/unit, 1) * unit
+	bounce := grown(&r.bounce, chunk)
+	for i := 0; i < n; i += chunk {
+		end := min(i+chunk, n)
+		for p, b := range srcs {
+			pieces[p] = b[i:end]
+		}
+		if err := x.reduce(bounce[:end-i], pieces, true, r.ranks); err != nil {
+			return err
+		}
+		whole := (end - i) / cache.LineBytes * cache.LineBytes
+		if whole > 0 {
+			cache.Spread(dsts, i, bounce[:whole], srcs, end)
+		}
+		for _, b := range dsts {
+			copy(b[i+whole:end], bounce[whole:])
+		}
+	}
+	cache.Fence()
+	clear(pieces)
+	return nil
+}
+
 // copyChunks copies in pieces that stay in the cache: large ones go around it,
-// and a peer reads them next.
-func copyChunks(dst, src []byte) {
+// and a peer reads them next. Or it copies around the cache, in pieces between which the
+// collector may stop this.
+func copyChunks(dst, src []byte, streams bool) {
+	if same(dst, src) {
+		return
+	}
 	for len(src) > 0 {
-		n := copy(dst, src[:min(len(src), copyChunk)])
+		n := min(len(src), copyChunk)
+		if streams {
+			cache.Stream(dst[:n], src[:n])
+		} else {
+			copy(dst, src[:n])
+		}
 		dst, src = dst[n:], src[n:]
 	}
 }

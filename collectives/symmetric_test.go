@@ -24,6 +24,10 @@ func TestExactSymmetric(t *testing.T) {
 }
 
 func exactSymmetric(c *comm.Communicator, seed uint64) error {
+	r, err := extension(c)
+	if err != nil {
+		return err
+	}
 	for i, k := range exactCases() {
 		if raceEnabled && i >= 6 && i%3 != 0 { // see exactAll
 			continue
@@ -32,6 +36,10 @@ func exactSymmetric(c *comm.Communicator, seed uint64) error {
 			some := (i+j+c.Size())%9 == 0 // all take a minute
 			if !some && !testLong || k.large && count > 2000 || raceEnabled && count > 2000 {
 				continue
+			}
+			r.limits.stream = defaultStagedLimits.stream
+			if (i+j)%2 == 0 {
+				r.limits.stream = 1500
 			}
 			if err := k.run(context.Background(), c, count, seed+uint64(100*i+j), blocking|persistent|symmetric); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)

@@ -3,10 +3,15 @@
 package cache
 
 //go:noescape
-func stream(dst, src *byte, n int)
+func stream(dst, src, next *byte, n int)
 
 //go:noescape
 func own(p *byte, n int)
 
 //go:noescape
 func fetch(p *byte, n int)
+
+//go:noescape
+func spread(dsts *[]byte, nDsts, at int, src *byte, n int, nexts *[]byte, nNexts, next int)
+
+func fence()

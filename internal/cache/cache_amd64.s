@@ -2,14 +2,15 @@
 
 #include "textflag.h"
 
-// func stream(dst, src *byte, n int)
+// func stream(dst, src, next *byte, n int)
 // n is at least 128, or it is one line that begins here. Up to the first line of dst
 // that begins here, and behind the last, bytes are stored as always: twice where
-// stores overlap.
-TEXT ·stream(SB), NOSPLIT, $0-24
+// stores overlap. For each line between them one of next is asked for.
+TEXT ·stream(SB), NOSPLIT, $0-32
 	MOVQ   dst+0(FP), DI
 	MOVQ   src+8(FP), SI
-	MOVQ   n+16(FP), CX
+	MOVQ   next+16(FP), DX
+	MOVQ   n+24(FP), CX
 	MOVQ   DI, AX
 	NEGQ   AX
 	ANDQ   $63, AX
@@ -26,6 +27,7 @@ TEXT ·stream(SB), NOSPLIT, $0-24
 	ADDQ   AX, SI
 	SUBQ   AX, CX
 lines:
+	PREFETCHNTA (DX)
 	MOVOU  0(SI), X0
 	MOVOU  16(SI), X1
 	MOVOU  32(SI), X2
@@ -34,6 +36,7 @@ lines:
 	MOVNTO X1, 16(DI)
 	MOVNTO X2, 32(DI)
 	MOVNTO X3, 48(DI)
+	ADDQ   $64, DX
 	ADDQ   $64, SI
 	ADDQ   $64, DI
 	SUBQ   $64, CX
@@ -77,4 +80,55 @@ loop:
 	ADDQ       $64, AX
 	CMPQ       AX, CX
 	JLT        loop
+	RET
+
+// func spread(dsts *[]byte, nDsts, at int, src *byte, n int, nexts *[]byte, nNexts, next int)
+// n is a multiple of 64, and not 0.
+TEXT ·spread(SB), NOSPLIT, $0-64
+	MOVQ dsts+0(FP), R8
+	MOVQ nDsts+8(FP), R10
+	MOVQ at+16(FP), DI
+	MOVQ src+24(FP), SI
+	MOVQ n+32(FP), CX
+	MOVQ nexts+40(FP), R9
+	MOVQ nNexts+48(FP), R11
+	MOVQ next+56(FP), DX
+line:
+	MOVQ  R9, AX
+	MOVQ  R11, BX
+	TESTQ BX, BX
+	JZ    load
+ask:
+	MOVQ       (AX), R12
+	PREFETCHT0 (R12)(DX*1)
+	ADDQ       $24, AX
+	DECQ       BX
+	JNZ        ask
+load:
+	MOVOU 0(SI), X0
+	MOVOU 16(SI), X1
+	MOVOU 32(SI), X2
+	MOVOU 48(SI), X3
+	MOVQ  R8, AX
+	MOVQ  R10, BX
+store:
+	MOVQ   (AX), R12
+	ADDQ   DI, R12
+	MOVNTO X0, 0(R12)
+	MOVNTO X1, 16(R12)
+	MOVNTO X2, 32(R12)
+	MOVNTO X3, 48(R12)
+	ADDQ   $24, AX
+	DECQ   BX
+	JNZ    store
+	ADDQ   $64, DX
+	ADDQ   $64, SI
+	ADDQ   $64, DI
+	SUBQ   $64, CX
+	JNZ    line
+	RET
+
+// func fence()
+TEXT ·fence(SB), NOSPLIT, $0-0
+	SFENCE
 	RET

@@ -34,6 +34,53 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestStreamLong: with what is asked for on the way.
+func TestStreamLong(t *testing.T) {
+	src := make([]byte, 3*ahead)
+	for i := range src {
+		src[i] = byte(i*7 + i>>8)
+	}
+	for _, n := range []int{2 * ahead, 2*ahead + 1, 2*ahead + 63, 3*ahead - 17} {
+		for at := range 3 {
+			dst := make([]byte, at+n+1)
+			Stream(dst[at:at+n], src[:n])
+			if !bytes.Equal(dst[at:at+n], src[:n]) || dst[at+n] != 0 {
+				t.Fatalf("%d bytes at %d", n, at)
+			}
+		}
+	}
+}
+
+// TestSpread: to each, there only, whatever is asked for meanwhile.
+func TestSpread(t *testing.T) {
+	const n, at = 5 * LineBytes, 2 * LineBytes
+	src := make([]byte, n)
+	for i := range src {
+		src[i] = byte(i*7 + 1)
+	}
+	for ranks := 1; ranks <= 3; ranks++ {
+		var dsts, nexts [][]byte
+		for i := range ranks {
+			b := make([]byte, 2*at+n+LineBytes)
+			b = b[-uintptr(unsafe.Pointer(&b[0]))%LineBytes:][:2*at+n]
+			if !IsLine(b) || IsLine(b[1:]) {
+				t.Fatal("not what a line begins with")
+			}
+			dsts, nexts = append(dsts, b), append(nexts, make([]byte, n+i))
+		}
+		for _, next := range []int{0, LineBytes} {
+			Spread(dsts, at, src, nexts, next)
+			Fence()
+			for _, b := range dsts {
+				if want := append(append(make([]byte, at), src...), make([]byte, at)...); !bytes.Equal(b, want) {
+					t.Fatalf("%d destinations, %d: %v, want %v", ranks, next, b, want)
+				}
+				clear(b)
+			}
+		}
+	}
+}
+
 // TestHints: what is only asked for does not change.
 func TestHints(t *testing.T) {
 	b := bytes.Repeat([]byte{7}, 1000)
