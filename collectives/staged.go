@@ -326,6 +326,20 @@ func (c *stagedCall) move(dst, src []byte) {
 	copy(dst, src)
 }
 
+// moveAsking copies to dst, and meanwhile asks for as much of next, to be read soon. It
+// returns what it did not ask for.
+func (c *stagedCall) moveAsking(dst, src, next []byte) []byte {
+	n := min(len(dst), len(next)) / cache.LineBytes * cache.LineBytes
+	if n == 0 || !c.streams || !cache.IsLine(dst) {
+		c.move(dst, src)
+		return next
+	}
+	cache.Spread([][]byte{dst}, 0, src[:n], [][]byte{next}, 0)
+	cache.Fence()
+	c.move(dst[n:], src[n:])
+	return next[n:]
+}
+
 // stagedReduce reduces to dst.
 func (r *runner) stagedReduce(c *stagedCall, dst []byte, srcs [][]byte) error {
 	if !c.streams {
@@ -355,6 +369,11 @@ func (r *runner) stagedShares(c *stagedCall) error {
 		return lo + from, lo + to
 	}
 	for i := range chunks + 2 {
+		var next []byte // what is copied next
+		if i >= 2 && i+1 < chunks {
+			lo, hi := c.bounds(i + 1)
+			next = c.src[lo:hi]
+		}
 		if i < chunks {
 			lo, hi := c.bounds(i)
 			slot, err := e.OpenStage(shares(i), hi-lo)
@@ -407,7 +426,7 @@ func (r *runner) stagedShares(c *stagedCall) error {
 					e.CountStage(p, to-from)
 				}
 			}
-			c.move(c.dst[from:to], result)
+			next = c.moveAsking(c.dst[from:to], result, next)
 			e.EndStage(shares(k))
 		}
 		if k := i - 2; k >= 0 {
@@ -418,12 +437,9 @@ func (r *runner) stagedShares(c *stagedCall) error {
 				if err != nil {
 					return err
 				}
-				c.move(c.dst[from:to], b)
+				next = c.moveAsking(c.dst[from:to], b, next)
 			}
-			if i+1 < chunks {
-				from, to := c.bounds(i + 1)
-				cache.Fetch(c.src[from:to])
-			}
+			cache.Fetch(next)
 			e.EndStage(results(k))
 		}
 	}
