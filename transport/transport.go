@@ -84,6 +84,35 @@ type Mapper interface {
 	Waker(id EndpointID) (Waker, error)
 }
 
+// A Reacher is a transport that starts operations, and gets to the memory behind some
+// endpoints by pointer as well, where nothing is reported. That is a way around links
+// that do not work. What is mapped memory in the first place is a [Mapper].
+type Reacher interface {
+	// Reach returns the access by pointer to what an id names; of a multicast endpoint to
+	// the replica of a member, else member is 0. It is [ErrUnsupported] where there is none.
+	// It is valid until the endpoint is destroyed.
+	Reach(id EndpointID, member int) (Access, error)
+}
+
+// An Access reaches the memory behind an endpoint by pointer. What a call does is done
+// when it returns. Each call looks up what is bound at that time; what is not is
+// [ErrBounds], and nothing was done. Offsets are those of the endpoint: multiples of
+// [Granule] as are lengths, of 8 for words. It may be used by several goroutines at once.
+//
+// On this rank, [FenceAcquire] stands between its operations on some memory and a store
+// there, and [FenceRelease] between a store and its operations on the same memory.
+type Access interface {
+	// Store copies src to offset.
+	Store(offset uint64, src []byte) error
+	// Count adds n to the counter at offset, and wakes its owner.
+	Count(offset, n uint64) error
+	// Raise raises the word at offset to value if it is less, and wakes its owner. It is
+	// atomic with Red by RedMax on the same word.
+	Raise(offset, value uint64) error
+	// Load copies from offset to dst.
+	Load(dst []byte, offset uint64) error
+}
+
 // A Waker wakes the owner of memory whose words were changed by a store instead of an
 // operation.
 type Waker interface {

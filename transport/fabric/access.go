@@ -24,6 +24,9 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 		if err := t.counterShared(o); err != nil {
 			return err
 		}
+		if err := t.checkStored(o); err != nil {
+			return err
+		}
 	}
 	if err := c.start(o, transactions); err != nil {
 		return err

@@ -41,6 +41,8 @@ type Support struct {
 	Counted bool
 	// OwnerAccess: an owner can use its own unicast endpoints.
 	OwnerAccess bool
+	// Reach: the memory behind peers' endpoints can be reached by pointer as well.
+	Reach bool
 }
 
 // Support says what this rank's device can do.

@@ -45,6 +45,7 @@ type endpoint struct {
 	size    uint64
 	counted bool
 	created bool // by this rank, under this id
+	alias   int  // tells the ids of this rank for the endpoint apart; see associate
 
 	parts  atomic.Pointer[[]*part]
 	ready  atomic.Bool
@@ -258,8 +259,10 @@ func (e *endpoint) query() (bool, error) {
 			return false, err
 		}
 	}
-	for _, p := range *e.parts.Load() {
-		p.populate()
+	if !e.t.knowsAlias(e) {
+		for _, p := range *e.parts.Load() {
+			p.populate()
+		}
 	}
 	e.ready.Store(true)
 	return true, nil

@@ -370,7 +370,7 @@ func TestNumbersAtOnce(t *testing.T) {
 	plan := injector(t, "seed=5,rate=0.2,kinds=drop+ack")
 	var want int
 	for i := range uint64(goroutines * phases) {
-		if plan.Decide(faults.Link{From: 1, To: 0}, i, faults.Ops(transport.OpPut)).Reported() {
+		if plan.Decide(faults.Link{From: 1, To: 0}, 0, i, faults.Ops(transport.OpPut)).Reported() {
 			want++
 		}
 	}

@@ -24,6 +24,9 @@ func (t *Transport) Fence(f transport.Fence) {
 			m.shadow.release()
 		}
 	}
+	if f == transport.FenceRelease {
+		t.stored.release()
+	}
 }
 
 // A View is the owner's access by pointer to memory that it bound. In the strict

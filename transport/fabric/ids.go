@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weft-go/weft/transport"
 )
@@ -66,7 +67,9 @@ func (t *Transport) ReleaseIDs(base transport.EndpointID, count int) error {
 	return nil
 }
 
-// associate makes an id name an endpoint. t.mu is held.
+// associate makes an id name an endpoint. t.mu is held. The ids that this rank has for
+// an endpoint are its aliases here, numbered from 0: each gets the least number that no
+// other has.
 func (t *Transport) associate(id transport.EndpointID, e *endpoint) error {
 	if t.closed || t.memories == nil {
 		return fmt.Errorf("fabric: %w", transport.ErrClosed)
@@ -80,10 +83,23 @@ func (t *Transport) associate(id transport.EndpointID, e *endpoint) error {
 	}
 	table := make([]*endpoint, max(len(old), int(id)+1))
 	copy(table, old)
+	for i := 0; i < len(old); i++ {
+		if o := old[i]; o != nil && o.blockIs(e) && o.nonce == e.nonce && o.alias == e.alias {
+			e.alias++
+			i = -1 // from the first again
+		}
+	}
 	e.id = id
 	table[id] = e
 	t.table.Store(&table)
 	return nil
+}
+
+// knowsAlias says whether another id of this rank names e, and can be used.
+func (t *Transport) knowsAlias(e *endpoint) bool {
+	return slices.ContainsFunc(t.endpoints(), func(o *endpoint) bool {
+		return o != nil && o != e && o.blockIs(e) && o.nonce == e.nonce && o.ready.Load()
+	})
 }
 
 // dissociate is the reverse. It says whether the id named e.

@@ -156,7 +156,7 @@ func (c *Completion) decide(ops []*op) {
 		if !of.known {
 			of.known = true
 			if !of.calm {
-				of.fault = d.Decide(link, of.phase, set)
+				of.fault = d.Decide(link, o.e.alias, of.phase, set)
 			}
 			if of.fault.Reported() {
 				c.errors.Add(1)

@@ -45,7 +45,7 @@ func newConfig(opts []Option) (config, error) {
 		rank: -1,
 		seed: rand.Uint64(),
 		support: Support{
-			Unicast: true, Multicast: true, Counted: true, OwnerAccess: true,
+			Unicast: true, Multicast: true, Counted: true, OwnerAccess: true, Reach: true,
 		},
 		cliques:   map[CliqueType]uint32{CliqueUnicast: 0, CliqueMulticast: 0},
 		envFaults: true,

@@ -106,7 +106,8 @@ const (
 	// an acquire fence in between.
 	RuleMissingAcquire
 	// RuleMissingRelease (strict): read by the fabric what was written by pointer,
-	// without a release fence in between.
+	// without a release fence in between; or a rank's operation on what it stored itself
+	// by pointer at a peer.
 	RuleMissingRelease
 
 	numRules

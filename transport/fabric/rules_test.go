@@ -499,6 +499,23 @@ var provocations = map[fabric.Rule][]provocation{
 			p.finish()
 			return diagnosed(p.t, p.ts[1])
 		}},
+		{"stored at a peer", func(p *pair) error {
+			a := p.reach()
+			require.NoError(p.t, a.Store(2048, make([]byte, 64)))
+			require.NoError(p.t, a.Count(1024, 64))
+			require.NoError(p.t, p.ts[1].Put(p.c, p.at(2112), make([]byte, 64)), "beside it")
+			p.finish()
+			p.ts[1].Fence(transport.FenceRelease)
+			require.NoError(p.t, p.ts[1].PutCounted(p.c, p.at(2048), make([]byte, 64), 1024))
+			p.finish()
+			require.NoError(p.t, a.Raise(4096, 1))
+			p.ts[1].Fence(transport.FenceAcquire)
+			return p.ts[1].Red(p.c, p.at(4096), make([]byte, 16), transport.RedMax, kernels.TypeUint64)
+		}},
+		{"counted at a peer", func(p *pair) error {
+			require.NoError(p.t, p.reach().Count(1024, 64))
+			return p.ts[1].PutCounted(p.c, p.at(2048), make([]byte, 64), 1024)
+		}},
 		{"get", func(p *pair) error {
 			require.NoError(p.t, p.view.Write(2048, make([]byte, 100)))
 			require.NoError(p.t, p.ts[1].Get(p.c, make([]byte, 64), p.at(2048)))

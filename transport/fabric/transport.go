@@ -37,6 +37,7 @@ type Transport struct {
 	polls      uint64 // draws how long creations take
 
 	devices deviceTable
+	stored  stores // strict mode only
 
 	// completions with a phase that was not waited for; strict mode only
 	openMu  sync.Mutex
@@ -44,7 +45,10 @@ type Transport struct {
 	pending map[*op]struct{} // operations of such phases
 }
 
-var _ transport.Transport = (*Transport)(nil)
+var (
+	_ transport.Transport = (*Transport)(nil)
+	_ transport.Reacher   = (*Transport)(nil)
+)
 
 // NewLocal returns a fabric between goroutines of one process. Each rank has one
 // of its own. The error is about the options.

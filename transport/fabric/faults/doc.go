@@ -12,7 +12,10 @@
 // written 0>1. The multicast endpoints that a rank uses are one target more,
 // written m: 0>m is a link of its own, and a fault on 0>1 leaves it alone. Phases
 // are numbered per link, from 0, in the order in which the rank starts them;
-// a phase that is tried again is a new phase.
+// a phase that is tried again is a new phase. A rank may have several ids for one
+// endpoint of the target. They are its aliases, numbered from 0 in the order in which
+// it made them; they share the link and its numbers. A phase's alias is that of its
+// first operation.
 //
 // # Grammar
 //
@@ -20,17 +23,20 @@
 //	field  = "seed" "=" number | "rate" "=" decimal | "kinds" "=" kind { "+" kind }
 //	       | "ops" "=" op { "+" op } | "links" "=" link { ";" link }
 //	       | "from" "=" number | "to" "=" number | "burst" "=" number
-//	       | "dead" "=" link "@" number { ";" link "@" number } .
+//	       | "dead" "=" dead { ";" dead } .
+//	dead   = link [ "/" alias ] "@" number .
 //	kind   = "drop" | "ack" | "part" | "late" .
 //	op     = "put" | "counted" | "get" | "pullred" | "red" | "atom" .
 //	link   = ( rank | "*" ) ">" ( rank | "m" | "*" ) .
+//	alias  = number .
 //
 // as in
 //
 //	seed=7,rate=0.01,kinds=drop+ack+part+late,ops=put+counted,links=0>1;2>*,from=100,to=900,burst=5,dead=0>1@500
 //
 // Each field stands at most once, in any order, and none must; there are no
-// spaces. Numbers are decimal digits, below 2⁶⁴; ranks are numbers below 2³¹; a
+// spaces. Numbers are decimal digits, below 2⁶⁴; ranks are numbers below 2³¹, aliases
+// below 2³¹−1; a
 // decimal is a number in C's decimal notation, such as 0.01 or 1e-4, and stands
 // for the nearest double. An element that stands twice in a list counts once. The
 // empty plan injects nothing.
@@ -46,7 +52,8 @@
 //	to     no bound    only phases with a smaller number; above from
 //	burst  1           1…4096: a fault that begins at phase j hits phases
 //	                   j…j+burst−1 of the link, each with a kind of its own
-//	dead   none        from that phase on, the matching links are dead
+//	dead   none        from that phase on, the matching links are dead; with an alias,
+//	                   for the phases that go by it only: 0>1/0@500 leaves alias 1 alone
 //
 // kinds, ops, links, from and to bound what is drawn; dead links are dead
 // whatever the other fields say. Bursts that overlap hit a phase once, so of
@@ -82,8 +89,9 @@
 //
 // # Decision
 //
-// Whether and how phase k of link a>b is hit is a function of the plan, a, b, k
-// and the set of the phase's operations. It depends on nothing else: not on time,
+// Whether and how phase k of link a>b is hit is a function of the plan, a, b, k,
+// the set of the phase's operations and, where the link is dead by one alias, its
+// alias. It depends on nothing else: not on time,
 // nor on other links, nor on the order of the questions. So a run whose phases
 // are the same meets the same faults, and a [Foreseer] knows most of the phases that
 // pass before they begin.
@@ -126,5 +134,5 @@
 // pieces follow. [ReadLog] reads such lines, also those of several ranks one after the other, and a [Replay] of them
 // injects these faults and no others, without a plan: a log can be cut down to
 // the lines that matter. A link that was dead is dead in a replay for the phases
-// that the log has.
+// that the log has, by whichever alias.
 package faults

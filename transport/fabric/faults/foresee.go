@@ -6,7 +6,7 @@ type Foreseer interface {
 	Decider
 	// Suspects says to which of the phases block·Block … block·Block+Block−1 of a link
 	// Decide may give a fault: bit i is for the i-th of them. It gives none to the
-	// others, whatever they hold.
+	// others, whatever they hold and by whichever alias they go.
 	Suspects(link Link, block uint64) uint32
 }
 
@@ -19,7 +19,7 @@ func (in *Injector) Suspects(link Link, block uint64) (set uint32) {
 	drawn := in.matches(link)
 	for i := range uint64(Block) {
 		phase := block*Block + i
-		if in.dead(link, phase) || drawn && in.within(phase) && in.hit(key, phase) {
+		if in.dying(link, phase) || drawn && in.within(phase) && in.hit(key, phase) {
 			set |= 1 << i
 		}
 	}

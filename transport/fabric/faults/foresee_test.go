@@ -22,7 +22,7 @@ func TestSuspects(t *testing.T) {
 		for _, l := range links {
 			var sets [blocks]uint32
 			for k := range uint64(blocks * Block) {
-				if r.Decide(l, k, AllOps).Reported() {
+				if r.Decide(l, 0, k, AllOps).Reported() {
 					sets[k/Block] |= 1 << (k % Block)
 				}
 			}

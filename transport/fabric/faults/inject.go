@@ -6,9 +6,10 @@ import "math/bits"
 // goroutines at once, in any order.
 type Decider interface {
 	// Decide returns the fault of a phase, the zero Fault if there is none. link
-	// is without wildcards; phase is its number on the link; ops are the kinds of
-	// the operations in it.
-	Decide(link Link, phase uint64, ops OpSet) Fault
+	// is without wildcards; alias tells the ids of the rank that name the target
+	// apart, in the order in which it made them, 0 for the first; phase is the number
+	// on the link, whatever the alias; ops are the kinds of the operations in it.
+	Decide(link Link, alias int, phase uint64, ops OpSet) Fault
 }
 
 // An Injector decides by a plan. Its answers depend on its plan and on the
@@ -34,9 +35,9 @@ func New(p Plan) (*Injector, error) {
 }
 
 // Decide implements [Decider]. It neither allocates nor blocks.
-func (in *Injector) Decide(link Link, phase uint64, ops OpSet) Fault {
+func (in *Injector) Decide(link Link, alias int, phase uint64, ops OpSet) Fault {
 	key := in.linkKey(link)
-	if in.dead(link, phase) {
+	if in.dead(link, alias, phase) {
 		return Fault{Dead, splitMix(phaseKey(key, phase), 2)}
 	}
 	if ops&in.plan.Ops == 0 || !in.within(phase) || !in.matches(link) || !in.hit(key, phase) {
@@ -46,9 +47,19 @@ func (in *Injector) Decide(link Link, phase uint64, ops OpSet) Fault {
 	return Fault{in.kind(splitMix(p, 1)), splitMix(p, 2)}
 }
 
-func (in *Injector) dead(link Link, phase uint64) bool {
+func (in *Injector) dead(link Link, alias int, phase uint64) bool {
 	for _, d := range in.plan.Dead {
-		if phase >= d.From && d.Link.matches(link) {
+		if d.matches(link, alias, phase) {
+			return true
+		}
+	}
+	return false
+}
+
+// dying says whether the link is dead by some alias.
+func (in *Injector) dying(link Link, phase uint64) bool {
+	for _, d := range in.plan.Dead {
+		if d.matches(link, d.Alias-1, phase) {
 			return true
 		}
 	}

@@ -48,7 +48,7 @@ func TestDecision(t *testing.T) {
 		in := injector(t, c.plan)
 		got := map[uint64]Fault{}
 		for k := range uint64(40) {
-			if f := in.Decide(c.link, k, AllOps); f.Kind != None {
+			if f := in.Decide(c.link, 0, k, AllOps); f.Kind != None {
 				got[k] = f
 			}
 		}
@@ -79,15 +79,15 @@ func TestRates(t *testing.T) {
 			hits, inARow, onOther, reverse, otherSeed := 0, 0, 0, 0, 0
 			last := false
 			for k := range uint64(n) {
-				f := in.Decide(Link{0, 1}, k, ops)
+				f := in.Decide(Link{0, 1}, 0, k, ops)
 				hit := f.Kind != None
 				kinds[f.Kind]++
 				if hit {
 					hits++
 					inARow += count(last)
-					onOther += count(in.Decide(Link{0, 2}, k, ops).Kind != None)
-					reverse += count(in.Decide(Link{1, 0}, k, ops).Kind != None)
-					otherSeed += count(next.Decide(Link{0, 1}, k, ops).Kind != None)
+					onOther += count(in.Decide(Link{0, 2}, 0, k, ops).Kind != None)
+					reverse += count(in.Decide(Link{1, 0}, 0, k, ops).Kind != None)
+					otherSeed += count(next.Decide(Link{0, 1}, 0, k, ops).Kind != None)
 				}
 				last = hit
 			}
@@ -122,7 +122,7 @@ func TestKindsOfPlan(t *testing.T) {
 		var got [numKinds]int
 		size := 0
 		for k := range uint64(n) {
-			got[in.Decide(Link{1, 0}, k, AllOps).Kind]++
+			got[in.Decide(Link{1, 0}, 0, k, AllOps).Kind]++
 		}
 		for k := Drop; k <= Late; k++ {
 			size += count(set.Has(k))
@@ -162,7 +162,7 @@ func TestFilters(t *testing.T) {
 				}
 				for phase := range uint64(10) {
 					for op := transport.OpPut; op <= transport.OpAtom; op++ {
-						want := None
+						want, alias := None, int(op)%3
 						linked := len(p.Links) == 0
 						for _, l := range p.Links {
 							linked = linked || covers(l)
@@ -171,11 +171,11 @@ func TestFilters(t *testing.T) {
 							want = Drop // or another
 						}
 						for _, d := range p.Dead {
-							if covers(d.Link) && phase >= d.From {
+							if covers(d.Link) && phase >= d.From && (d.Alias == 0 || d.Alias-1 == alias) {
 								want = Dead
 							}
 						}
-						got := in.Decide(Link{from, to}, phase, Ops(op)).Kind
+						got := in.Decide(Link{from, to}, alias, phase, Ops(op)).Kind
 						if want == Drop {
 							require.Contains(t, []Kind{Drop, Ack, Part, Late}, got, "seed %d: %s", seed, p)
 						} else {
@@ -200,11 +200,11 @@ func TestOpsOfPhase(t *testing.T) {
 	for ops := range AllOps + 1 {
 		want := Fault{}
 		if ops&named != 0 {
-			want = all.Decide(Link{0, 1}, uint64(ops), AllOps)
+			want = all.Decide(Link{0, 1}, 0, uint64(ops), AllOps)
 		}
-		require.Equal(t, want, some.Decide(Link{0, 1}, uint64(ops), ops), "%#x", ops)
+		require.Equal(t, want, some.Decide(Link{0, 1}, 0, uint64(ops), ops), "%#x", ops)
 	}
-	require.Equal(t, Fault{}, injector(t, "rate=1").Decide(Link{0, 1}, 0, 0), "a phase without operations")
+	require.Equal(t, Fault{}, injector(t, "rate=1").Decide(Link{0, 1}, 0, 0, 0), "a phase without operations")
 }
 
 // TestBurst: exactly the phases up to burst−1 after a beginning are hit, whatever
@@ -221,14 +221,14 @@ func TestBurst(t *testing.T) {
 			require.NoError(t, err)
 			left, hits := 0, 0
 			for k := range uint64(n) {
-				if single.Decide(Link{0, 1}, k, AllOps).Kind != None {
+				if single.Decide(Link{0, 1}, 0, k, AllOps).Kind != None {
 					left = burst
 				}
 				want := left > 0 && k >= p.From && k < p.To
 				left--
-				got := in.Decide(Link{0, 1}, k, Ops(transport.OpGet))
+				got := in.Decide(Link{0, 1}, 0, k, Ops(transport.OpGet))
 				require.Equal(t, want, got.Kind != None, "burst %d seed %d phase %d", burst, seed, k)
-				require.Equal(t, None, in.Decide(Link{0, 1}, k, Ops(transport.OpPut)).Kind)
+				require.Equal(t, None, in.Decide(Link{0, 1}, 0, k, Ops(transport.OpPut)).Kind)
 				hits += count(want)
 			}
 			require.NotZero(t, hits)
@@ -242,7 +242,7 @@ func TestBurstShare(t *testing.T) {
 	in := injector(t, "seed=1,rate=0.01,burst=5")
 	var kinds [numKinds]int
 	for k := range uint64(n) {
-		kinds[in.Decide(Link{4, 2}, 1000+k, AllOps).Kind]++
+		kinds[in.Decide(Link{4, 2}, 0, 1000+k, AllOps).Kind]++
 	}
 	// A burst's phases are not independent: the deviation is that of bursts.
 	near(t, (n-kinds[None])/burst, n/burst, 1-math.Pow(1-rate, burst), "hits")
@@ -265,7 +265,7 @@ func TestDead(t *testing.T) {
 			if k >= c.from {
 				want = Dead
 			}
-			f := in.Decide(c.link, k, Ops(transport.OpAtom))
+			f := in.Decide(c.link, 0, k, Ops(transport.OpAtom))
 			require.Equal(t, want, f.Kind, "%v phase %d", c.link, k)
 			require.Equal(t, want == Dead, f.Reported())
 		}
@@ -276,11 +276,11 @@ func TestDead(t *testing.T) {
 func TestLastPhases(t *testing.T) {
 	in := injector(t, "rate=1,burst=4096,from=18446744073709551610")
 	for k := uint64(math.MaxUint64); k > math.MaxUint64-20; k-- {
-		require.Equal(t, k >= 18446744073709551610, in.Decide(Link{math.MaxInt32, 0}, k, AllOps).Reported())
+		require.Equal(t, k >= 18446744073709551610, in.Decide(Link{math.MaxInt32, 0}, 0, k, AllOps).Reported())
 	}
 	near0 := injector(t, "rate=1e-9,burst=4096")
 	for k := range uint64(10) {
-		require.False(t, near0.Decide(Link{0, 1}, k, AllOps).Reported())
+		require.False(t, near0.Decide(Link{0, 1}, 0, k, AllOps).Reported())
 	}
 }
 
@@ -301,7 +301,7 @@ func TestOrderOfAsking(t *testing.T) {
 				for k := range uint64(phases) {
 					q := question{Link{from, to}, k}
 					questions = append(questions, q)
-					want[q] = first.Decide(q.link, q.phase, AllOps)
+					want[q] = first.Decide(q.link, 0, q.phase, AllOps)
 				}
 			}
 		}
@@ -313,7 +313,7 @@ func TestOrderOfAsking(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, uint64(a)))
 				for _, i := range rng.Perm(len(questions)) {
 					q := questions[i]
-					wrong[a] += count(second.Decide(q.link, q.phase, AllOps) != want[q])
+					wrong[a] += count(second.Decide(q.link, 0, q.phase, AllOps) != want[q])
 				}
 			})
 		}
@@ -324,13 +324,13 @@ func TestOrderOfAsking(t *testing.T) {
 
 // TestPlanIsCopied: an Injector does not follow later changes of its plan.
 func TestPlanIsCopied(t *testing.T) {
-	p := Plan{Rate: 1, Links: []Link{{0, 1}}, Dead: []DeadLink{{Link{2, 3}, 0}}}
+	p := Plan{Rate: 1, Links: []Link{{0, 1}}, Dead: []DeadLink{{Link{2, 3}, 0, 0}}}
 	in, err := New(p)
 	require.NoError(t, err)
 	p.Links[0], p.Dead[0].Link = Link{4, 4}, Link{4, 4}
-	require.True(t, in.Decide(Link{0, 1}, 0, AllOps).Reported())
-	require.Equal(t, Dead, in.Decide(Link{2, 3}, 0, AllOps).Kind)
-	require.False(t, in.Decide(Link{4, 4}, 0, AllOps).Reported())
+	require.True(t, in.Decide(Link{0, 1}, 0, 0, AllOps).Reported())
+	require.Equal(t, Dead, in.Decide(Link{2, 3}, 0, 0, AllOps).Kind)
+	require.False(t, in.Decide(Link{4, 4}, 0, 0, AllOps).Reported())
 }
 
 func TestDecideAllocates(t *testing.T) {
@@ -343,7 +343,7 @@ func TestDecideAllocates(t *testing.T) {
 	} {
 		var phase uint64
 		allocs := testing.AllocsPerRun(2000, func() {
-			d.Decide(Link{0, 1}, phase, Ops(transport.OpPut, transport.OpGet)).When(2, 9)
+			d.Decide(Link{0, 1}, 0, phase, Ops(transport.OpPut, transport.OpGet)).When(2, 9)
 			phase++
 		})
 		require.Zero(t, allocs, name)
@@ -356,7 +356,7 @@ func BenchmarkDecide(b *testing.B) {
 			var d Decider = injector(b, text)
 			var phase uint64
 			for b.Loop() {
-				d.Decide(Link{0, 1}, phase, Ops(transport.OpPut))
+				d.Decide(Link{0, 1}, 0, phase, Ops(transport.OpPut))
 				phase++
 			}
 		})

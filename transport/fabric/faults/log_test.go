@@ -120,7 +120,7 @@ func TestReplay(t *testing.T) {
 				for k := range uint64(phases) {
 					for _, to := range []int{Multicast, 0, 1, 2, 3} {
 						l := Link{from, to}
-						if f := d.Decide(l, k, opsOf(l, k)); f.Reported() {
+						if f := d.Decide(l, 0, k, opsOf(l, k)); f.Reported() {
 							mu.Lock()
 							faults[place{l, k}] = f
 							mu.Unlock()
@@ -170,15 +170,15 @@ func TestReplayDiverges(t *testing.T) {
 	put, get := Ops(transport.OpPut), Ops(transport.OpGet)
 	replay, err := NewReplay([]Record{{Link{0, 1}, 3, put, Fault{Drop, 1}}, {Link{0, 1}, 4, put, Fault{Ack, 2}}})
 	require.NoError(t, err)
-	require.Equal(t, Fault{}, replay.Decide(Link{0, 1}, 2, put))
-	require.Equal(t, Fault{}, replay.Decide(Link{1, 0}, 3, put))
+	require.Equal(t, Fault{}, replay.Decide(Link{0, 1}, 0, 2, put))
+	require.Equal(t, Fault{}, replay.Decide(Link{1, 0}, 0, 3, put))
 	require.Equal(t, 2, replay.Left())
 	for range 2 {
-		require.Equal(t, Fault{Drop, 1}, replay.Decide(Link{0, 1}, 3, put))
+		require.Equal(t, Fault{Drop, 1}, replay.Decide(Link{0, 1}, 0, 3, put))
 		require.Equal(t, 1, replay.Left())
 		require.Zero(t, replay.Diverged())
 	}
-	require.Equal(t, Fault{Ack, 2}, replay.Decide(Link{0, 1}, 4, get))
+	require.Equal(t, Fault{Ack, 2}, replay.Decide(Link{0, 1}, 0, 4, get))
 	require.Zero(t, replay.Left())
 	require.Equal(t, 1, replay.Diverged())
 }
@@ -226,7 +226,7 @@ func FuzzReadLog(f *testing.F) {
 			return // two faults for a phase
 		}
 		for _, r := range records {
-			require.Equal(t, r.Fault, replay.Decide(r.Link, r.Phase, r.Ops))
+			require.Equal(t, r.Fault, replay.Decide(r.Link, 0, r.Phase, r.Ops))
 		}
 		require.Zero(t, replay.Left())
 	})

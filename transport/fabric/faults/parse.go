@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,12 +112,20 @@ var fields = [...]field{
 	{"dead", func(p *Plan, value string) string {
 		for text := range strings.SplitSeq(value, ";") {
 			link, phase, _ := strings.Cut(text, "@")
+			link, alias, one := strings.Cut(link, "/")
 			l, ok := parseLink(link)
-			from, err := strconv.ParseUint(phase, 10, 64)
-			if !ok || err != nil {
-				return fmt.Sprintf("%q is not a link and a phase such as 0>1@500", text)
+			d := DeadLink{Link: l}
+			if one {
+				n, err := strconv.ParseUint(alias, 10, 31)
+				d.Alias = int(n) + 1
+				ok = ok && err == nil && n < math.MaxInt32
 			}
-			p.Dead = append(p.Dead, DeadLink{l, from})
+			var err error
+			d.From, err = strconv.ParseUint(phase, 10, 64)
+			if !ok || err != nil {
+				return fmt.Sprintf("%q is not a link and a phase such as 0>1@500 or 0>1/0@500", text)
+			}
+			p.Dead = append(p.Dead, d)
 		}
 		return ""
 	}},

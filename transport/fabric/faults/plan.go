@@ -3,6 +3,7 @@ package faults
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +28,9 @@ type Plan struct {
 
 // A DeadLink says that nothing passes on the matching links from a phase on.
 type DeadLink struct {
-	Link Link   // a pattern
-	From uint64 // the first dead phase
+	Link  Link   // a pattern
+	Alias int    // 0: by any id of the target; n+1: by alias n of it only, see [Decider]
+	From  uint64 // the first dead phase
 }
 
 // A PlanError says which field of a plan is wrong and why.
@@ -68,7 +70,7 @@ func (p Plan) Validate() error {
 		return &PlanError{"burst", strconv.Itoa(p.Burst), fmt.Sprintf("not between 1 and %d", MaxBurst)}
 	}
 	for _, d := range p.Dead {
-		if !d.Link.valid() {
+		if !d.Link.valid() || d.Alias < 0 || d.Alias > math.MaxInt32 {
 			return &PlanError{"dead", d.String(), "not a link"}
 		}
 	}
@@ -120,7 +122,7 @@ func (p Plan) normal() Plan {
 	}
 	p.Dead = slices.Clone(p.Dead)
 	slices.SortFunc(p.Dead, func(a, b DeadLink) int {
-		return cmp.Or(a.Link.compare(b.Link), cmp.Compare(a.From, b.From))
+		return cmp.Or(a.Link.compare(b.Link), cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.From, b.From))
 	})
 	p.Dead = slices.Compact(p.Dead)
 	if len(p.Dead) == 0 {
@@ -172,8 +174,19 @@ func (p Plan) String() string {
 	return strings.Join(fields, ",")
 }
 
-// String returns the dead link as the grammar has it, such as 0>1@500.
-func (d DeadLink) String() string { return d.Link.String() + "@" + strconv.FormatUint(d.From, 10) }
+// String returns the dead link as the grammar has it, such as 0>1@500 or 0>1/0@500.
+func (d DeadLink) String() string {
+	alias := ""
+	if d.Alias != 0 {
+		alias = "/" + strconv.Itoa(d.Alias-1)
+	}
+	return d.Link.String() + alias + "@" + strconv.FormatUint(d.From, 10)
+}
+
+// matches says whether the link is dead for a phase by an alias.
+func (d DeadLink) matches(link Link, alias int, phase uint64) bool {
+	return phase >= d.From && d.Link.matches(link) && (d.Alias == 0 || d.Alias == alias+1)
+}
 
 func formatRate(rate float64) string {
 	return strconv.FormatFloat(rate, 'g', -1, 64)

@@ -42,11 +42,12 @@ func TestParse(t *testing.T) {
 		{"to=900,from=899", Plan{From: 899, To: 900}},
 		{"burst=1", Plan{}},
 		{"burst=4096", Plan{Burst: 4096}},
-		{"dead=0>1@500", Plan{Dead: []DeadLink{{Link{0, 1}, 500}}}},
-		{"dead=*>3@0;0>1@500;0>1@5", Plan{Dead: []DeadLink{{Link{Any, 3}, 0}, {Link{0, 1}, 5}, {Link{0, 1}, 500}}}},
+		{"dead=0>1@500", Plan{Dead: []DeadLink{{Link{0, 1}, 0, 500}}}},
+		{"dead=0>m/1@7;0>1/0@500;0>1@9", Plan{Dead: []DeadLink{{Link{0, Multicast}, 2, 7}, {Link{0, 1}, 0, 9}, {Link{0, 1}, 1, 500}}}},
+		{"dead=*>3@0;0>1@500;0>1@5", Plan{Dead: []DeadLink{{Link{Any, 3}, 0, 0}, {Link{0, 1}, 0, 5}, {Link{0, 1}, 0, 500}}}},
 		{"seed=7,rate=0.01,kinds=drop+ack+part+late,ops=put+counted+get+pullred+red,links=0>1;2>*,from=100,to=900,burst=5,dead=0>1@500",
 			Plan{Seed: 7, Rate: 0.01, Ops: AllOps &^ (1 << transport.OpAtom), Links: []Link{{0, 1}, {2, Any}},
-				From: 100, To: 900, Burst: 5, Dead: []DeadLink{{Link{0, 1}, 500}}}},
+				From: 100, To: 900, Burst: 5, Dead: []DeadLink{{Link{0, 1}, 0, 500}}}},
 	} {
 		p, err := Parse(c.text)
 		require.NoError(t, err, c.text)
@@ -104,6 +105,10 @@ func TestParseRefuses(t *testing.T) {
 		{"dead=@5", "dead", `"@5" is not a link and a phase`},
 		{"dead=0>1@", "dead", `"0>1@" is not a link and a phase`},
 		{"dead=0>1@2@3", "dead", `"0>1@2@3" is not a link and a phase`},
+		{"dead=0>1/@2", "dead", `"0>1/@2" is not a link and a phase`},
+		{"dead=0>1/*@2", "dead", `"0>1/*@2" is not a link and a phase`},
+		{"dead=0>1/2147483647@2", "dead", `"0>1/2147483647@2" is not a link and a phase`},
+		{"links=0>1/0", "links", `"0>1/0" is not a link`},
 	} {
 		p, err := Parse(c.text)
 		var planErr *PlanError
@@ -136,7 +141,8 @@ func TestValidate(t *testing.T) {
 		{"to", Plan{From: 5, To: 5}},
 		{"burst", Plan{Burst: -1}},
 		{"burst", Plan{Burst: MaxBurst + 1}},
-		{"dead", Plan{Dead: []DeadLink{{Link{-3, 0}, 0}}}},
+		{"dead", Plan{Dead: []DeadLink{{Link{-3, 0}, 0, 0}}}},
+		{"dead", Plan{Dead: []DeadLink{{Link{0, 1}, -1, 0}}}},
 	} {
 		err := c.plan.Validate()
 		in, errNew := New(c.plan)
@@ -195,7 +201,7 @@ func randomPlan(rng *rand.Rand) Plan {
 		p.Links = append(p.Links, Link{rank(Any), rank(Multicast)})
 	}
 	for range rng.IntN(4) {
-		p.Dead = append(p.Dead, DeadLink{Link{rank(Any), rank(Multicast)}, rng.Uint64N(3)})
+		p.Dead = append(p.Dead, DeadLink{Link{rank(Any), rank(Multicast)}, rng.IntN(3), rng.Uint64N(3)})
 	}
 	return p
 }
@@ -242,7 +248,7 @@ func FuzzParse(f *testing.F) {
 		require.NotContains(t, strings.ToLower(canonical), "nan")
 		in, err := New(p)
 		require.NoError(t, err)
-		in.Decide(Link{0, 1}, 500, AllOps)
+		in.Decide(Link{0, 1}, 0, 500, AllOps)
 	})
 }
 

@@ -24,8 +24,8 @@ func NewRecorder(d Decider, sink func(Record)) *Recorder {
 
 // Decide implements [Decider]. What it adds to the other Decider's, it adds only
 // when there is a fault.
-func (r *Recorder) Decide(link Link, phase uint64, ops OpSet) Fault {
-	f := r.decider.Decide(link, phase, ops)
+func (r *Recorder) Decide(link Link, alias int, phase uint64, ops OpSet) Fault {
+	f := r.decider.Decide(link, alias, phase, ops)
 	if f.Kind == None {
 		return f
 	}

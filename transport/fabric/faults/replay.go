@@ -44,9 +44,9 @@ func NewReplay(records []Record) (*Replay, error) {
 }
 
 // Decide implements [Decider]. A phase gets its fault even if it holds other
-// operations than the log says; see [Replay.Diverged]. It
+// operations than the log says, see [Replay.Diverged], or goes by another alias. It
 // neither allocates nor blocks.
-func (p *Replay) Decide(link Link, phase uint64, ops OpSet) Fault {
+func (p *Replay) Decide(link Link, _ int, phase uint64, ops OpSet) Fault {
 	r := p.faults[place{link, phase}]
 	if r == nil {
 		return Fault{}
