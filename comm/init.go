@@ -221,7 +221,7 @@ func flag(b bool) string {
 func (c *Communicator) agreeSettings(ctx context.Context) error {
 	s := c.world.settings
 	names := []string{"WEFT_FAULTS", "WEFT_TRANSPORT", "WEFT_ALGO", "WEFT_REROUTE", "WEFT_COMMIT"} // a plan chooses the transport, so first
-	mine := []string{s.faults, s.transport, s.algorithm, flag(s.reroute), flag(s.commit)}
+	mine := []string{s.faults, s.transport, s.algorithm, s.reroute.String(), flag(s.commit)}
 	all, err := c.exchange(ctx, bootstrap.Message{Data: []byte(strings.Join(mine, "\x00"))})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type settings struct {
 	transport string
 	faults    string
 	faultLog  string
-	reroute   bool
+	reroute   waySet
 	algorithm string
 	commit    bool
 	device    int // ordinal, or negative: by the rank
@@ -109,15 +109,90 @@ func WithFaultLog(path string) Option {
 	}
 }
 
-// WithReroute says whether messages go over the control channel where a link of the
-// software fabric does not work (WEFT_REROUTE: 1 or 0), as they do by default. If not,
-// the call fails on all ranks, with a [transport.FabricError] of the rank that used the link.
-// All ranks must give the same.
+// WithReroute says whether messages go another way where a link of the software fabric
+// does not work (WEFT_REROUTE: 1 or 0), as they do by default: the first [Way] that
+// does. If not, the call fails on all ranks, with a [transport.FabricError] of the rank
+// that used the link. All ranks must give the same.
 func WithReroute(on bool) Option {
+	if on {
+		return WithRerouteBy(allWays[:]...)
+	}
+	return WithRerouteBy()
+}
+
+// WithRerouteBy has messages go by the given ways only where a link does not work, in
+// the order of [Way] (WEFT_REROUTE: a list, such as alias,channel). Without any it is
+// WithReroute(false). All ranks must give the same.
+func WithRerouteBy(ways ...Way) Option {
 	return func(s *settings) error {
-		s.reroute = on
+		var set waySet
+		for _, w := range ways {
+			i := slices.Index(allWays[:], w)
+			if i < 0 {
+				return fmt.Errorf("%w: %q is none of the ways %s", ErrArgument, w, waySet(1<<len(allWays)-1).list())
+			}
+			set |= 1 << i
+		}
+		s.reroute = set
 		return nil
 	}
+}
+
+// A Way is one around a link that does not work.
+type Way string
+
+// The ways, in the order in which they are tried.
+const (
+	// ByAlias is by a second id of the same endpoint.
+	ByAlias Way = "alias"
+	// ByPointer is through a pointer to the peer's memory, if that can be had.
+	ByPointer Way = "pointer"
+	// ByChannel is over the control channel.
+	ByChannel Way = "channel"
+)
+
+var allWays = [...]Way{ByAlias, ByPointer, ByChannel}
+
+// waySet has bit i for the i-th way.
+type waySet uint8
+
+func (s waySet) has(w Way) bool { return s>>slices.Index(allWays[:], w)&1 != 0 }
+
+// String is as WEFT_REROUTE has it: the same set is the same text on all ranks.
+func (s waySet) String() string {
+	switch s {
+	case 0:
+		return "0"
+	case 1<<len(allWays) - 1:
+		return "1"
+	}
+	return s.list()
+}
+
+func (s waySet) list() string {
+	var names []string
+	for _, w := range allWays {
+		if s.has(w) {
+			names = append(names, string(w))
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// parseReroute reads the value of WEFT_REROUTE.
+func parseReroute(v string) (Option, error) {
+	if on, err := strconv.ParseBool(v); err == nil {
+		return WithReroute(on), nil
+	}
+	var ways []Way
+	for name := range strings.SplitSeq(v, ",") {
+		w := Way(strings.TrimSpace(name))
+		if !slices.Contains(allWays[:], w) {
+			return nil, fmt.Errorf("%w: %q; it is 1, 0, or a list of alias, pointer, channel", ErrArgument, v)
+		}
+		ways = append(ways, w)
+	}
+	return WithRerouteBy(ways...), nil
 }
 
 // WithAlgorithm says which algorithms collectives may use (WEFT_ALGO): a list of
@@ -161,7 +236,7 @@ func WithDevice(ordinal int) Option {
 
 // configure applies the environment, then the options.
 func configure(opts []Option, getenv func(string) string) (settings, error) {
-	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: true, device: -1, logger: slog.New(slog.DiscardHandler)}
+	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: 1<<len(allWays) - 1, device: -1, logger: slog.New(slog.DiscardHandler)}
 	var env []Option
 	from := func(name string, o Option) {
 		env = append(env, func(s *settings) error {
@@ -188,11 +263,11 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 		from("WEFT_FAULTS_LOG", WithFaultLog(v))
 	}
 	if v := getenv("WEFT_REROUTE"); v != "" {
-		on, err := strconv.ParseBool(v)
+		o, err := parseReroute(v)
 		if err != nil {
-			return s, fmt.Errorf("weft: WEFT_REROUTE: %w: %q; it is 1 or 0", ErrArgument, v)
+			return s, fmt.Errorf("weft: WEFT_REROUTE: %w", err)
 		}
-		from("WEFT_REROUTE", WithReroute(on))
+		from("WEFT_REROUTE", o)
 	}
 	if v := getenv("WEFT_ALGO"); v != "" {
 		from("WEFT_ALGO", WithAlgorithm(v))

@@ -34,6 +34,9 @@ func TestConfigure(t *testing.T) {
 		{"faults need a fabric", map[string]string{"WEFT_TRANSPORT": "pointer", "WEFT_FAULTS": "rate=0.01"}, nil, 0, true},
 		{"faults by option", nil, []Option{WithTransport("pointer"), WithFaults("rate=0.01")}, 0, true},
 		{"no detours", map[string]string{"WEFT_REROUTE": "0"}, nil, DefaultTimeout, false},
+		{"some ways", map[string]string{"WEFT_REROUTE": "pointer, alias"}, nil, DefaultTimeout, false},
+		{"no such way", map[string]string{"WEFT_REROUTE": "alias,sea"}, nil, 0, true},
+		{"no such way by option", nil, []Option{WithRerouteBy("sea")}, 0, true},
 		{"detours or not", map[string]string{"WEFT_REROUTE": "maybe"}, nil, 0, true},
 		{"no such faults", nil, []Option{WithTransport("fabric"), WithFaults("rate=often")}, 0, true},
 		{"commit", map[string]string{"WEFT_COMMIT": "1"}, nil, DefaultTimeout, false},
@@ -68,6 +71,23 @@ func TestCommitSetting(t *testing.T) {
 		s, err := configure(tt.opts, func(name string) string { return map[string]string{"WEFT_COMMIT": tt.env}[name] })
 		require.NoError(t, err)
 		require.Equal(t, tt.want, s.commit)
+	}
+}
+
+// TestRerouteSetting: the same ways, however they are given.
+func TestRerouteSetting(t *testing.T) {
+	for _, tt := range []struct {
+		env  string
+		opts []Option
+		want string
+	}{
+		{"", nil, "1"}, {"0", nil, "0"}, {"true", nil, "1"}, {"pointer,alias", nil, "alias,pointer"}, {"alias,channel,pointer", nil, "1"},
+		{"channel", []Option{WithReroute(false)}, "0"}, {"0", []Option{WithRerouteBy(ByPointer, ByPointer)}, "pointer"},
+		{"", []Option{WithRerouteBy()}, "0"}, {"0", []Option{WithReroute(true)}, "1"},
+	} {
+		s, err := configure(tt.opts, func(name string) string { return map[string]string{"WEFT_REROUTE": tt.env}[name] })
+		require.NoError(t, err)
+		require.Equal(t, tt.want, s.reroute.String(), "%+v", tt)
 	}
 }
 
@@ -111,6 +131,7 @@ func TestSettingsDiffer(t *testing.T) {
 		{WithAlgorithm("ring"), `WEFT_ALGO is "" on rank 0 and "ring" on rank 2`},
 		{WithTransport("fabric"), `WEFT_TRANSPORT is "auto" on rank 0 and "fabric" on rank 2`},
 		{WithReroute(false), `WEFT_REROUTE is "1" on rank 0 and "0" on rank 2`},
+		{WithRerouteBy(ByChannel, ByAlias), `WEFT_REROUTE is "1" on rank 0 and "alias,channel" on rank 2`},
 		{WithFaults("rate=0.01"), `WEFT_FAULTS is "" on rank 0 and "rate=0.01" on rank 2`},
 		{WithCommit(), `WEFT_COMMIT is "0" on rank 0 and "1" on rank 2`},
 	} {

@@ -106,9 +106,17 @@ func childID(parent, seq uint64, color int) uint64 {
 // there is known when it is made.
 func (c *Communicator) connect(ctx context.Context) error {
 	var err error
-	detour := c.detour
-	if !c.world.settings.reroute {
-		detour = nil
+	var detour func(context.Context, int, []byte) error
+	var ways progress.Ways
+	reroute := c.world.settings.reroute
+	if reroute.has(ByChannel) {
+		detour = c.detour
+	}
+	if reroute.has(ByAlias) {
+		ways |= progress.ByAlias
+	}
+	if reroute.has(ByPointer) {
+		ways |= progress.ByPointer
 	}
 	c.engine, err = progress.New(ctx, progress.Config{
 		Transport: c.world.transport,
@@ -118,6 +126,7 @@ func (c *Communicator) connect(ctx context.Context) error {
 		Stop:      c.stop,
 		Exchange:  c.exchangeExports,
 		Detour:    detour,
+		Ways:      ways,
 		OnStall:   c.onStall,
 		// The others are told first: they would find that what they import is gone.
 		Failed: func(err error) { _ = c.notMade(ctx, err) },

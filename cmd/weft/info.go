@@ -31,7 +31,9 @@ messages from one rank to another it then says
 	messages   sent, and payload bytes in them
 	reports    attempts that the fabric said failed, or did not say the end of
 	retries    attempts that were made once more
-	reroutes   messages and credits that went over the control channel instead
+	alias      messages and credits that went by a second id of the other's memory
+	pointer    through a pointer to it
+	channel    over the control channel
 	replaced   cells that are not used any more, because something may still come there
 	by header  messages from the other that it had to send again
 	time lost  on messages after their first report

@@ -52,12 +52,18 @@ func TestInfo(t *testing.T) {
 		text, err = run([]string{"WEFT_TRANSPORT=" + transport, "WEFT_FAULTS=seed=1,rate=0.05"}, "run", "-n", "3", "--", bin, "info")
 		require.NoError(t, err, text)
 		for name, n := range traffic(t, text, 3*2) {
-			require.Equal(t, name != "reroutes", n > 0, "%s\n%s", name, text)
+			rerouted := name == "alias" || name == "pointer" || name == "channel"
+			require.Equal(t, !rerouted, n > 0, "%s\n%s", name, text)
 		}
 	}
-	text, err = run([]string{"WEFT_FAULTS=dead=0>1@20"}, "run", "-n", "2", "--", bin, "info")
+	for ways, by := range map[string]string{"1": "pointer", "channel": "channel"} {
+		text, err = run([]string{"WEFT_FAULTS=dead=0>1@20", "WEFT_REROUTE=" + ways}, "run", "-n", "2", "--", bin, "info")
+		require.NoError(t, err, text)
+		require.NotZero(t, traffic(t, text, 2)[by], text)
+	}
+	text, err = run([]string{"WEFT_FAULTS=dead=0>1/0@20"}, "run", "-n", "2", "--", bin, "info")
 	require.NoError(t, err, text)
-	require.NotZero(t, traffic(t, text, 2)["reroutes"], text)
+	require.NotZero(t, traffic(t, text, 2)["alias"], text)
 	text, err = run([]string{"WEFT_TRANSPORT=fabric:fast", "WEFT_FAULTS=rate=0.05"}, "run", "-n", "9", "--", bin, "info")
 	require.NoError(t, err, text)
 	require.NotZero(t, traffic(t, text, 9)["retries"], text)
@@ -103,7 +109,7 @@ func traffic(t *testing.T, text string, lines int) map[string]float64 {
 			}
 		}
 	}
-	require.Len(t, sums, 8, text)
+	require.Len(t, sums, 10, text)
 	require.Equal(t, lines, found, text)
 	return sums
 }

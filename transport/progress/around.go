@@ -102,7 +102,7 @@ func (e *Engine) takeBox(owner, slot int, told *lane.Reader) ([]byte, error) {
 func (e *Engine) postAround(slot int, parts []part) error {
 	g := &e.group
 	number := g.board.Divert(slot)
-	e.stats[e.rank].Reroutes++
+	e.stats[e.rank].Reroutes.Channel++
 	var p posted
 	for _, x := range parts {
 		p.total += uint64(len(x.data))
@@ -148,7 +148,7 @@ type answer struct {
 // pullAround does as PullReduce, by asking each rank for what it contributes.
 func (e *Engine) pullAround(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error {
 	g := &e.group
-	e.stats[e.rank].Reroutes++
+	e.stats[e.rank].Reroutes.Channel++
 	for len(dst) > 0 {
 		n := min(len(dst), aroundBytes)
 		whole := uint64(roundUp(n))

@@ -138,52 +138,10 @@ func (e *Engine) Deliver(from int, m []byte) error {
 	return nil
 }
 
-// A link is what a port knows of the way to a peer. After a detour some messages go
-// that way without a try, more each time, and then one tries again for a little.
-type link struct {
-	level int // detours after tries in a row
-	skip  int // messages until the next try
-}
-
-const (
-	probeAttempts = 3 // of a try on a link that did not work
-	maxSkip       = 1 << 8
-)
-
-// bad has a link that did not work once more be avoided for a while.
-func (l *link) bad() {
-	l.level = min(l.level+1, 9)
-	l.skip = min(1<<(l.level-1), maxSkip)
-}
-
-// avoid says whether to take the detour at once.
-func (l *link) avoid() bool {
-	if l.skip == 0 {
-		return false
-	}
-	l.skip--
-	return true
-}
-
-// works says that a phase on the link was clean.
-func (p *port) works(peer int) {
-	if l := &p.links[peer]; l.level > 0 && l.skip == 0 {
-		*l = link{}
-	}
-}
-
-// attempts bounds the tries of a phase on a link.
-func (p *port) attempts(peer int) int {
-	if p.links[peer].level > 0 {
-		return min(p.retry.MaxAttempts, probeAttempts)
-	}
-	return p.retry.MaxAttempts
-}
-
 // divert sends d by detour.
 func (p *port) divert(peer int, d detour) error {
 	d.mail = p.isMail
-	p.stats[peer].Reroutes++
+	p.stats[peer].Reroutes.Channel++
 	p.diverted = d.append(p.diverted[:0])
 	return p.detour(p.wait.ctx, peer, p.diverted)
 }

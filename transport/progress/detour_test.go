@@ -46,7 +46,7 @@ func TestDeadLinks(t *testing.T) {
 				reroutes := uint64(0)
 				for _, e := range es {
 					for _, s := range e.Stats() {
-						reroutes += s.Reroutes
+						reroutes += s.Reroutes.Channel
 					}
 				}
 				require.NotZero(t, reroutes)

@@ -22,8 +22,9 @@
 // ([transport.Limits].LateWrites), lanes follow the rules of the package lane, so that
 // each message still arrives once: a reported message goes again by plain put and is
 // announced by a header; its cell is not used again, and a spare takes its place.
-// Phases are tried again after a pause that grows ([Retry]), and when that has no end
-// messages go by [Config].Detour, or the call fails with a [transport.FabricError]. A
+// Phases are tried again after a pause that grows ([Retry]), and when that has no end by
+// another way: by an alias of the peer's endpoint, by pointer ([Ways]), by
+// [Config].Detour; or the call fails with a [transport.FabricError]. A
 // message may change when Send returns, whatever was reported.
 //
 // Other transports have no spares, no headers, and one phase per message.
@@ -36,7 +37,7 @@
 // postings are ([Engine.Board]), and so waits for those under way. Boards have cells as
 // lanes do, by the rules of [lane.Board]: there is no agreement on anything until few
 // are left, and then all make new memory together. What multicast memory can't do goes
-// by Detour as well.
+// by pointer to each replica, or by Detour as well.
 //
 // # Tags
 //

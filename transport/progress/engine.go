@@ -26,6 +26,8 @@ type Config struct {
 	// links that do not work, and only used on a transport that may fail. m is the
 	// caller's again when it returns. The engine and its mail call it at the same time.
 	Detour func(ctx context.Context, peer int, m []byte) error
+	// Ways are those to go before that. There are none on a transport that can't fail.
+	Ways Ways
 	// Failed, if not nil, is told why New fails before New gives the memory up of which
 	// the others may know already.
 	Failed func(err error)
@@ -44,7 +46,11 @@ type Engine struct {
 	space space // the endpoint's memory
 	own   transport.Endpoint
 	peers []transport.Endpoint // nil at this rank
-	unset func()               // takes the doorbell out of Stop
+
+	aliases []transport.Endpoint // of those, nil where there is none
+	roads   []road               // by rank
+
+	unset func() // takes the doorbell out of Stop
 
 	out []outLane
 	in  []inLane
@@ -112,7 +118,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, e.notMade(err)
 	}
 	var err error
-	if e.port, err = newPort(&cfg, &e.space, e.newWaiter()); err != nil {
+	if e.port, err = newPort(&cfg, &e.space, e.roads, e.newWaiter()); err != nil {
 		return nil, e.notMade(err)
 	}
 	e.wait.onStall, e.wait.hopeless = cfg.OnStall, e.mismatch
@@ -149,11 +155,7 @@ func (e *Engine) notMade(err error) error {
 
 // newOut returns the sending end of a lane to a peer.
 func (e *Engine) newOut(peer int, l *lanes, a *arrivals) outEnd {
-	o := outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), granted: l.granted(peer), credits: &a.credits, places: l.places()}
-	if p := e.peers[peer]; p != nil {
-		o.at = p.ID()
-	}
-	return o
+	return outEnd{Sender: lane.NewSender(l.shape(), 1), peer: peer, lanes: l, credit: l.credit(peer), granted: l.granted(peer), credits: &a.credits, places: l.places()}
 }
 
 func (e *Engine) newWaiter() waiter {
@@ -180,9 +182,13 @@ func (e *Engine) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.peers, err = ImportAll(ctx, e.t, e.own, x, e.rank, e.cfg.Exchange)
+	alias := e.cfg.Ways&ByAlias != 0 && e.t.Limits().LateWrites
+	e.peers, e.aliases, err = importAll(ctx, e.t, e.own, x, e.rank, e.cfg.Exchange, alias)
 	if err == nil && len(e.peers) != e.layout.Ranks {
 		err = fmt.Errorf("progress: an exchange among %d ranks gave %d exports: %w", e.layout.Ranks, len(e.peers), transport.ErrHandle)
+	}
+	if err == nil {
+		e.openRoads(e.peers, e.aliases)
 	}
 	return err
 }
@@ -191,12 +197,19 @@ func (e *Engine) connect(ctx context.Context) error {
 // itself, and imports those of the others. It closes x, the export of this rank's.
 // The result is nil at rank me.
 func ImportAll(ctx context.Context, t transport.Transport, own transport.Endpoint, x transport.Exported, me int, exchange transport.Exchange) ([]transport.Endpoint, error) {
+	peers, _, err := importAll(ctx, t, own, x, me, exchange, false)
+	return peers, err
+}
+
+// importAll does so, and imports each once more if alias is set: with the export at
+// hand that takes nobody's help, and nothing is left to go wrong when it is needed.
+func importAll(ctx context.Context, t transport.Transport, own transport.Endpoint, x transport.Exported, me int, exchange transport.Exchange, alias bool) (peers, aliases []transport.Endpoint, err error) {
 	all, err := exchange(ctx, x)
 	x.Close()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	peers := make([]transport.Endpoint, len(all))
+	peers, aliases = make([]transport.Endpoint, len(all)), make([]transport.Endpoint, len(all))
 	for r, x := range all {
 		if r != me && err == nil {
 			if peers[r], err = t.Import(x); err != nil {
@@ -204,18 +217,21 @@ func ImportAll(ctx context.Context, t transport.Transport, own transport.Endpoin
 			} else if err = peers[r].Ready(ctx); err == nil && peers[r].Size() != own.Size() {
 				err = fmt.Errorf("endpoint of rank %d has %d bytes, ours %d: %w", r, peers[r].Size(), own.Size(), transport.ErrHandle)
 			}
+			if alias && err == nil {
+				aliases[r] = importAlias(ctx, t, x)
+			}
 		}
 		x.Close()
 	}
 	if err != nil {
-		for _, p := range peers {
+		for _, p := range append(peers, aliases...) {
 			if p != nil {
 				p.Destroy()
 			}
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	return peers, nil
+	return peers, aliases, nil
 }
 
 // Close gives the engine's endpoints and memory up. No call may be under way.
@@ -224,7 +240,7 @@ func (e *Engine) Close() error {
 		e.unset()
 	}
 	var errs []error
-	for _, p := range e.peers {
+	for _, p := range append(e.peers[:len(e.peers):len(e.peers)], e.aliases...) {
 		if p != nil {
 			errs = append(errs, p.Destroy())
 		}
@@ -477,8 +493,7 @@ func (e *Engine) Release(peer int) error {
 	if in.freed == in.Next() {
 		return nil
 	}
-	at := transport.Handle{ID: e.peers[peer].ID(), Offset: e.lanes.credit(e.rank)}
-	if err := e.raise(&in.credit, peer, at, in.Next()); err != nil {
+	if err := e.raise(&in.credit, peer, e.lanes.credit(e.rank), in.Next()); err != nil {
 		return err
 	}
 	in.freed = in.Next()

@@ -340,7 +340,7 @@ func TestCreditBeyondSent(t *testing.T) {
 	}
 	// A peer that lies.
 	at := transport.Handle{ID: es[1].peers[0].ID(), Offset: es[1].lanes.credit(1)}
-	require.NoError(t, es[1].raise(&es[1].in[0].credit, 0, at, 100))
+	require.NoError(t, es[1].raise(&es[1].in[0].credit, 0, at.Offset, 100))
 	require.NoError(t, es[0].Send(1, nil))
 	require.NoError(t, es[0].Send(1, nil))
 	require.ErrorContains(t, es[0].Send(1, nil), "released 100")

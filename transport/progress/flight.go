@@ -158,7 +158,7 @@ func (e *Engine) land(f *flight) error {
 			e.group.board.Report(f.slot, report.Clean())
 		}
 		if report.Clean() {
-			e.works(e.rank)
+			e.works(e.rank, direct)
 			e.arrive(f)
 			break
 		}
@@ -172,14 +172,12 @@ func (e *Engine) land(f *flight) error {
 		if f.put && e.group.posts[f.slot].lost {
 			break
 		}
-		if err := e.again(op, e.rank, e.target(f), 0, attempts, report); err != nil {
-			if e.detour == nil || !isFabric(err) {
+		if err := e.again(op, e.rank, direct, e.target(f), 0, attempts, report); err != nil {
+			r := route{}
+			if err := e.another(e.rank, &r, err); err != nil {
 				return err
 			}
-			e.links[e.rank].bad()
-			if f.put {
-				e.group.posts[f.slot].lost = true
-			} else if err := e.pullAround(f.data, f.offset, f.op, f.t); err != nil {
+			if err := e.divertFlight(f, r.way); err != nil {
 				return err
 			}
 			break
@@ -195,6 +193,20 @@ func (e *Engine) land(f *flight) error {
 		e.stats[e.rank].Lost += time.Since(begin)
 	}
 	return nil
+}
+
+// divertFlight does what a flight was to do by another way.
+func (e *Engine) divertFlight(f *flight, by way) error {
+	switch {
+	case f.put && by == byPointer:
+		return e.postStored(f.offset, f.data)
+	case f.put:
+		e.group.posts[f.slot].lost = true
+		return nil
+	case by == byPointer:
+		return e.pullStored(f.data, f.offset, f.op, f.t)
+	}
+	return e.pullAround(f.data, f.offset, f.op, f.t)
 }
 
 // arrive brings what a pull reduced to where it goes.

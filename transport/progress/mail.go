@@ -59,7 +59,7 @@ func newMail(e *Engine, l lanes) (*Mail, error) {
 		out: make([]mailOut, n), in: make([]mailIn, n),
 	}
 	var err error
-	if m.port, err = newPort(&e.cfg, &e.space, e.newWaiter()); err != nil {
+	if m.port, err = newPort(&e.cfg, &e.space, e.roads, e.newWaiter()); err != nil {
 		return nil, err
 	}
 	m.isMail = true
@@ -233,9 +233,8 @@ func (m *Mail) Release(peer int) error {
 	if in.freed == in.Next() {
 		return nil
 	}
-	at := transport.Handle{ID: m.e.peers[peer].ID(), Offset: m.lanes.credit(m.rank)}
 	m.wait.deadline = time.Time{}
-	if err := m.raise(&in.credit, peer, at, in.Next()); err != nil {
+	if err := m.raise(&in.credit, peer, m.lanes.credit(m.rank), in.Next()); err != nil {
 		return err
 	}
 	in.freed = in.Next()

@@ -439,7 +439,7 @@ func TestMailNonsense(t *testing.T) {
 	es := open(t, withMail(tiny(2)), nil)
 	m := es[0].Mail()
 	at := transport.Handle{ID: es[1].peers[0].ID(), Offset: m.lanes.credit(1)}
-	require.NoError(t, es[1].raise(&lane.Word{}, 0, at, 5))
+	require.NoError(t, es[1].raise(&lane.Word{}, 0, at.Offset, 5))
 	var head [MailHead]byte
 	for range m.lanes.primaries {
 		_, err := m.TrySend(1, &head, nil)

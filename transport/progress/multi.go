@@ -40,6 +40,9 @@ type group struct {
 
 	replaced uint64 // cells, of memory that is gone
 
+	reached []transport.Access // the replicas by pointer, in the order of ranks; nil if not all are
+	loaded  [][]byte           // what was read there
+
 	// Of what can't go by multicast memory; see around.go.
 	boxes   []boxes    // by rank
 	answers []answer   // by rank
@@ -120,6 +123,7 @@ func (e *Engine) OpenMulti(ctx context.Context, bytes, cellBytes uint64) error {
 	g.serving.Lock()
 	g.multi = next
 	g.serving.Unlock()
+	e.reachMulti()
 	g.replaced += uint64(g.board.Replaced())
 	g.board.Renew(cells, reserve)
 	for i := range g.told {

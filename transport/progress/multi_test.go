@@ -121,7 +121,7 @@ func TestMulti(t *testing.T) {
 			s := e.Stats()[e.rank]
 			require.NotZero(t, s.Messages)
 			require.NotZero(t, s.Bytes)
-			require.Zero(t, s.Reports+s.Retries+s.Reroutes+s.Replaced)
+			require.Zero(t, s.Reports+s.Retries+s.Reroutes.All()+s.Replaced)
 		}
 	}
 }
@@ -236,8 +236,8 @@ func TestExhaustedMulti(t *testing.T) {
 		})
 		if detours {
 			require.Equal(t, []error{nil, nil}, failed)
-			require.NotZero(t, es[0].Stats()[0].Reroutes)
-			require.Zero(t, es[0].Stats()[1].Reroutes)
+			require.NotZero(t, es[0].Stats()[0].Reroutes.Channel)
+			require.Zero(t, es[0].Stats()[1].Reroutes.All())
 			continue
 		}
 		require.ErrorIs(t, errors.Join(failed...), lane.ErrExhausted)
@@ -319,7 +319,7 @@ func TestDeadMulti(t *testing.T) {
 				reroutes := uint64(0)
 				for _, e := range es {
 					for _, s := range e.Stats() {
-						reroutes += s.Reroutes
+						reroutes += s.Reroutes.Channel
 					}
 				}
 				require.NotZero(t, reroutes, plan)

@@ -27,7 +27,7 @@ func TestPlaces(t *testing.T) {
 		got := l.places()
 		dirty := make([]bool, l.bytes-l.slots+2*l.more.slotsBytes)
 		p := port{t: tr, faulty: true, mem: &memory}
-		p.links = make([]link, 1)
+		p.links, p.roads = make([][linkWays]link, 1), []road{{open: waySet(0).with(direct)}}
 		o := outEnd{Sender: s, places: sent, lanes: &l, granted: l.granted(0)}
 		renewals := 0
 		in := lane.NewReceiver(l.shape())

@@ -3,7 +3,6 @@ package progress
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -31,10 +30,14 @@ type port struct {
 	abandoned []abandoned
 	idle      []transport.Completion
 
+	// Of other ways than the first; see way.go.
+	roads []road           // by rank; those of the engine
+	links [][linkWays]link // by rank
+	via   transport.Access // by which messages are put now, instead of by phases; or nil
+
 	// Of detours; see detour.go.
 	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
 	isMail   bool
-	links    []link // by rank
 	diverted []byte
 	whole    []byte
 }
@@ -84,8 +87,8 @@ type outEnd struct {
 	*lane.Sender
 	peer   int
 	lanes  *lanes
-	at     transport.EndpointID // the peer's
-	credit uint64               // offset of the credit word
+	route         // of the message that was begun last
+	credit uint64 // offset of the credit word
 	places lane.Places
 
 	granted  uint64 // offset of the word with the number of renewals
@@ -94,13 +97,13 @@ type outEnd struct {
 	credits *atomic.Uint64
 }
 
-func newPort(cfg *Config, mem *space, wait waiter) (port, error) {
+func newPort(cfg *Config, mem *space, roads []road, wait waiter) (port, error) {
 	t, ranks := cfg.Transport, cfg.Layout.Ranks
 	p := port{
 		t: t, rank: cfg.Rank, mem: mem, wait: wait,
 		stage: make([]byte, stageBytes), word: make([]byte, transport.Granule),
 		faulty: t.Limits().LateWrites, retry: cfg.Retry.withDefaults(), stats: make([]PeerStats, ranks),
-		detour: cfg.Detour, links: make([]link, ranks),
+		detour: cfg.Detour, roads: roads, links: make([][linkWays]link, ranks),
 	}
 	if !p.faulty {
 		p.retry, p.detour = Retry{MaxAttempts: 1}, nil
@@ -113,14 +116,15 @@ func newPort(cfg *Config, mem *space, wait waiter) (port, error) {
 // open begins a message of a lane. The step says that it must wait for credit, or
 // what to send gets.
 func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
-	if p.detour != nil && p.links[o.peer].skip > 0 {
-		step := o.BeginElsewhere()
-		if step.Do != lane.WaitCredit {
-			p.links[o.peer].avoid()
-		}
-		return step, nil
-	}
 	if p.faulty {
+		o.route = route{way: p.choose(o.peer, 0)}
+		if o.way == byChannel {
+			step := o.BeginElsewhere()
+			if step.Do != lane.WaitCredit {
+				p.begins(o.peer, o.way)
+			}
+			return step, nil
+		}
 		if o.places.Of(o.Next()).Room < length {
 			o.Retire() // it got what was left of a slot
 		}
@@ -135,6 +139,7 @@ func (p *port) open(o *outEnd, length uint64) (lane.Step, error) {
 	switch {
 	case err == nil && step.Do == lane.Start && p.faulty:
 		o.places.Take(step.Epoch, length, o.Replaced() != moved)
+		p.begins(o.peer, o.way)
 	case err == lane.ErrExhausted:
 		return p.exhausted(o, length)
 	case err != nil:
@@ -163,7 +168,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
 	if !p.faulty {
-		at := transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.Turn(step.Cell))}
+		at := p.roads[o.peer].at(direct, o.lanes.slot(p.rank, o.places.Turn(step.Cell)))
 		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
 			return err
 		}
@@ -176,7 +181,7 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 			return nil
 		}
 		p.stats[o.peer].Reports++
-		return p.again(transport.OpPutCounted, o.peer, at, step.Epoch, 1, report)
+		return p.again(transport.OpPutCounted, o.peer, direct, at, step.Epoch, 1, report)
 	}
 	if step.Do == lane.Nothing {
 		return p.divertMessage(o, step.Cell, step.Epoch, prefix, data)
@@ -186,33 +191,37 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	case err == nil && report.Clean():
 		next := o.Report(step, true)
 		if next.Do == lane.Nothing {
-			p.works(o.peer)
+			p.works(o.peer, o.way)
 			return nil
 		}
-		return p.resend(o, next, prefix, data)
+		return p.resend(o, next, 1, prefix, data)
 	case err != nil && err != errPhase:
 		return err
 	}
-	begin := time.Now()
-	next, err := p.failed(o, step, report, err, 1)
+	begin, attempts := time.Now(), 1
+	next, err := p.failed(o, step, report, err, attempts)
+	if err != nil {
+		attempts, err = 0, p.another(o.peer, &o.route, err)
+	}
 	if err == nil {
 		if next.Do == lane.Nothing {
 			next = step
 			next.Do = lane.Nothing
 		}
-		err = p.resend(o, next, prefix, data)
-	} else {
-		err = p.elsewhere(o, next, err, prefix, data)
+		err = p.resend(o, next, attempts, prefix, data)
 	}
 	p.stats[o.peer].Lost += time.Since(begin)
 	return err
 }
 
 // resend does the steps of a message until it needs no more, and waits until it
-// may change.
-func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error {
-	last := step
-	for attempts := 1; step.Do == lane.Start; {
+// may change. The first step had so many attempts.
+func (p *port) resend(o *outEnd, step lane.Step, attempts, prefix int, data []byte) error {
+	last, clean := step, false
+	for step.Do == lane.Start {
+		if o.way == byChannel {
+			return p.elsewhere(o, step, prefix, data)
+		}
 		last = step
 		p.collect()
 		if err := p.look(o); err != nil {
@@ -220,36 +229,38 @@ func (p *port) resend(o *outEnd, step lane.Step, prefix int, data []byte) error 
 		}
 		if o.Released() > step.Epoch {
 			o.Skip(step, true)
-			break
+			return p.finish(o, last) // it got there, by whichever way
 		}
 		report, err := p.try(o, step, prefix, data)
 		switch {
 		case err == nil && report.Clean():
 			step = o.Report(step, true)
-			attempts = 1
+			attempts, clean = 1, true
 		case err != nil && err != errPhase:
 			return err
 		default:
 			attempts++
-			if step, err = p.failed(o, step, report, err, attempts); err != nil {
-				return p.elsewhere(o, step, err, prefix, data)
+			clean = false
+			if step, err = p.failed(o, step, report, err, attempts); err == nil {
+				continue
 			}
+			if err := p.another(o.peer, &o.route, err); err != nil {
+				return err
+			}
+			attempts = 0
 		}
 	}
-	p.works(o.peer)
+	if clean { // else it was released after all
+		p.works(o.peer, o.way)
+	}
 	return p.finish(o, last)
 }
 
-// elsewhere sends a message by detour whose next step could not be tried any more,
-// for the given reason.
-func (p *port) elsewhere(o *outEnd, step lane.Step, why error, prefix int, data []byte) error {
-	if p.detour == nil || !isFabric(why) {
-		return why
-	}
+// elsewhere sends a message by detour whose next step could not be tried any more.
+func (p *port) elsewhere(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	o.Skip(step, true)
-	p.links[o.peer].bad()
 	if err := p.divertMessage(o, step.Cell, step.Epoch, prefix, data); err != nil {
-		return errors.Join(why, err)
+		return err
 	}
 	return p.finish(o, step)
 }
@@ -289,12 +300,12 @@ func (p *port) failed(o *outEnd, step lane.Step, report transport.Report, late e
 	if next.Do != lane.Start {
 		return next, nil
 	}
-	return next, p.again(pathOps[step.Path], o.peer, p.target(o, step), step.Epoch, attempts, report)
+	return next, p.again(pathOps[step.Path], o.peer, o.way, p.target(o, step), step.Epoch, attempts, report)
 }
 
-// again says whether a phase may be tried once more, and waits a little before.
-func (p *port) again(op transport.OpKind, peer int, at transport.Handle, epoch uint64, attempts int, report transport.Report) error {
-	if attempts >= p.attempts(peer) {
+// again says whether a phase may be tried once more by a way, and waits a little before.
+func (p *port) again(op transport.OpKind, peer int, by way, at transport.Handle, epoch uint64, attempts int, report transport.Report) error {
+	if attempts >= p.attempts(peer, by) {
 		return &transport.FabricError{Op: op, Rank: p.rank, Peer: peer, Endpoint: at.ID, Offset: at.Offset, Epoch: epoch, Attempts: attempts, Status: report}
 	}
 	p.stats[peer].Retries++
@@ -305,10 +316,11 @@ var pathOps = [...]transport.OpKind{lane.Counted: transport.OpPutCounted, lane.P
 
 // target is where a step's phase goes.
 func (p *port) target(o *outEnd, step lane.Step) transport.Handle {
+	r := &p.roads[o.peer]
 	if step.Path == lane.Header {
-		return transport.Handle{ID: o.at, Offset: o.lanes.header(p.rank, step.Cell)}
+		return r.at(o.way, o.lanes.header(p.rank, step.Cell))
 	}
-	return transport.Handle{ID: o.at, Offset: o.lanes.slot(p.rank, o.places.Of(step.Epoch))}
+	return r.at(o.way, o.lanes.slot(p.rank, o.places.Of(step.Epoch)))
 }
 
 // look has the sender see its credit word.
@@ -318,6 +330,9 @@ func (p *port) look(o *outEnd) error {
 
 // try tries a step's phase once.
 func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transport.Report, error) {
+	if o.way == byPointer {
+		return transport.Report{}, p.store(o, step, prefix, data)
+	}
 	at := p.target(o, step)
 	var err error
 	if step.Path == lane.Header {
@@ -329,6 +344,21 @@ func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transpor
 		return transport.Report{}, err
 	}
 	return p.end(o.peer)
+}
+
+// store does by pointer what a step's phase does. It does not fail, and so is clean.
+func (p *port) store(o *outEnd, step lane.Step, prefix int, data []byte) error {
+	at := p.target(o, step)
+	p.t.Fence(transport.FenceAcquire)
+	defer p.t.Fence(transport.FenceRelease)
+	access := p.roads[o.peer].access
+	if step.Path == lane.Header {
+		return access.Raise(at.Offset, o.Value(step))
+	}
+	p.via = access
+	err := p.message(at, step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell), prefix, data)
+	p.via = nil
+	return err
 }
 
 // message starts the puts of a message.
@@ -359,6 +389,13 @@ func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix
 }
 
 func (p *port) put(at transport.Handle, src []byte, counted bool, counter uint64) error {
+	if p.via != nil {
+		err := p.via.Store(at.Offset, src)
+		if err == nil && counted {
+			err = p.via.Count(counter, uint64(len(src)))
+		}
+		return err
+	}
 	if counted {
 		return p.t.PutCounted(p.phase, at, src, counter)
 	}
@@ -372,53 +409,74 @@ func (p *port) red(at transport.Handle, value uint64) error {
 	return p.t.Red(p.phase, at, p.word, transport.RedMax, kernels.TypeUint64)
 }
 
-// raise raises a peer's credit word to value.
-func (p *port) raise(w *lane.Word, peer int, at transport.Handle, value uint64) error {
+// raise raises a peer's credit word, at an offset, to value.
+func (p *port) raise(w *lane.Word, peer int, offset, value uint64) error {
+	if !w.Raise(value) {
+		return nil
+	}
+	r := route{}
+	if p.faulty {
+		r.way = p.choose(peer, 0)
+		p.begins(peer, r.way)
+	}
 	var begin time.Time
-	for attempts, start := 1, w.Raise(value); start; attempts++ {
+	for attempts := 1; ; attempts++ {
 		to := w.Value()
-		if p.detour != nil && attempts == 1 && p.links[peer].avoid() {
-			w.Report(to, true)
-			return p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to})
+		if r.way == byChannel {
+			w.Report(to, true) // it will be there
+			if err := p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to}); err != nil {
+				return err
+			}
+			break
 		}
-		if err := p.red(at, to); err != nil {
-			return err
-		}
-		report, err := p.end(peer)
-		if err == errPhase {
-			report.Status = transport.StatusFailed
-			err = p.abandon(abandoned{})
-		}
+		report, err := p.raiseOnce(peer, r.way, offset, to)
 		if err != nil {
 			return err
 		}
-		if !report.Clean() {
-			p.stats[peer].Reports++
-		}
-		if start = w.Report(to, report.Clean()); start {
-			if attempts == 1 {
-				begin = time.Now()
+		if !w.Report(to, report.Clean()) {
+			if p.faulty {
+				p.works(peer, r.way)
 			}
-			if err := p.again(transport.OpRed, peer, at, to, attempts, report); err != nil {
-				if p.detour == nil || !isFabric(err) {
-					return err
-				}
-				p.links[peer].bad()
-				w.Report(to, true) // it will be there
-				if e := p.divert(peer, detour{credit: true, cell: lane.NoCell, epoch: to}); e != nil {
-					return errors.Join(err, e)
-				}
-				break
-			}
-			p.collect()
+			break
 		}
+		if begin.IsZero() {
+			begin = time.Now()
+		}
+		if err := p.again(transport.OpRed, peer, r.way, p.roads[peer].at(r.way, offset), to, attempts, report); err != nil {
+			if err := p.another(peer, &r, err); err != nil {
+				return err
+			}
+			attempts = 0
+		}
+		p.collect()
 	}
 	if !begin.IsZero() {
 		p.stats[peer].Lost += time.Since(begin)
-	} else if p.faulty {
-		p.works(peer)
 	}
 	return nil
+}
+
+// raiseOnce raises a word of a peer's by a way. If it does not end in time, that is as a
+// report.
+func (p *port) raiseOnce(peer int, by way, offset, value uint64) (report transport.Report, err error) {
+	if by == byPointer {
+		p.t.Fence(transport.FenceAcquire)
+		err = p.roads[peer].access.Raise(offset, value)
+		p.t.Fence(transport.FenceRelease)
+		return report, err
+	}
+	if err = p.red(p.roads[peer].at(by, offset), value); err != nil {
+		return report, err
+	}
+	report, err = p.end(peer)
+	if err == errPhase {
+		report.Status = transport.StatusFailed
+		err = p.abandon(abandoned{})
+	}
+	if err == nil && !report.Clean() {
+		p.stats[peer].Reports++
+	}
+	return report, err
 }
 
 // end ends the current phase and reads its report. With errPhase it has not ended

@@ -11,7 +11,8 @@ import (
 // posting is what this rank has put to a slot of its board since its last message.
 type posting struct {
 	begun bool
-	cell  int // or lane.NoCell: it goes another way
+	cell  int // or lane.NoCell: it goes by detour
+	way   way
 	// lost: a put of it failed for good, so that all of it goes another way.
 	lost  bool
 	parts []part
@@ -51,6 +52,11 @@ func (e *Engine) PutMulti(slot int, offset uint64, data []byte) error {
 		return nil // when all of it is known
 	}
 	at := g.offset(e.rank, p.cell) + offset
+	if p.way == byPointer {
+		e.stats[e.rank].Messages++
+		e.stats[e.rank].Bytes += n
+		return e.postStored(at, data)
+	}
 	for len(data) > 0 {
 		n := min(len(data), transport.MaxPutBytes)
 		if err := e.launch(flight{put: true, slot: slot, offset: at, data: data[:n]}); err != nil {
@@ -62,8 +68,9 @@ func (e *Engine) PutMulti(slot int, offset uint64, data []byte) error {
 }
 
 func (e *Engine) beginPosting(p *posting, slot int) error {
-	p.cell, p.lost = lane.NoCell, false
-	if e.detour == nil || !e.links[e.rank].avoid() {
+	p.cell, p.lost, p.way = lane.NoCell, false, e.choose(e.rank, 0)
+	e.begins(e.rank, p.way)
+	if p.way != byChannel {
 		var err error
 		if p.cell, err = e.group.board.Post(slot); err != nil && e.detour == nil {
 			return fmt.Errorf("progress: multicast memory: %w", err)

@@ -23,9 +23,14 @@ func (e *Engine) PullReduce(dst []byte, offset uint64, op transport.RedOp, t ker
 	for len(dst) > 0 {
 		n := min(len(dst), most)
 		var err error
-		if e.detour != nil && e.links[e.rank].avoid() {
+		by := e.choose(e.rank, 0)
+		e.begins(e.rank, by)
+		switch by {
+		case byPointer:
+			err = e.pullStored(dst[:n], offset, op, t)
+		case byChannel:
 			err = e.pullAround(dst[:n], offset, op, t)
-		} else {
+		default:
 			err = e.launch(flight{offset: offset, data: dst[:n], op: op, t: t})
 		}
 		if err != nil {

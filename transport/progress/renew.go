@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/progress/lane"
 )
 
@@ -57,28 +56,19 @@ func (p *port) renew(e *Engine, in *inEnd, peer int) {
 			in.places.Grow(in.lanes.more.slotsBytes)
 		}
 	}
-	to := transport.Handle{ID: e.peers[peer].ID(), Offset: in.lanes.granted(p.rank)}
-	if in.granted < uint64(in.renewals) && p.tell(peer, to, uint64(in.renewals)) {
+	if in.granted < uint64(in.renewals) && p.tell(peer, in.lanes.granted(p.rank), uint64(in.renewals)) {
 		in.granted = uint64(in.renewals)
 	}
 }
 
 // tell tries once to raise a word of a peer's that can wait.
-func (p *port) tell(peer int, to transport.Handle, value uint64) bool {
-	if p.red(to, value) != nil {
-		return false
+func (p *port) tell(peer int, offset, value uint64) bool {
+	by := p.choose(peer, 0)
+	if by == byChannel {
+		by = direct
 	}
-	report, err := p.end(peer)
-	if err == errPhase {
-		_ = p.abandon(abandoned{})
-	}
-	if err != nil {
-		return false
-	}
-	if !report.Clean() {
-		p.stats[peer].Reports++
-	}
-	return report.Clean()
+	report, err := p.raiseOnce(peer, by, offset, value)
+	return err == nil && report.Clean()
 }
 
 // renewed says whether the receiver of a lane has renewed it since this was asked.

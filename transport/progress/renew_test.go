@@ -23,7 +23,7 @@ func TestRenewal(t *testing.T) {
 					require.True(t, e.space.grown(), "rank %d", r)
 					for p, s := range e.Stats() {
 						require.True(t, p == r || s.Replaced > 2*60, "rank %d: %+v", r, s)
-						require.Zero(t, s.Reroutes)
+						require.Zero(t, s.Reroutes.All())
 					}
 				}
 			})

@@ -13,10 +13,27 @@ type PeerStats struct {
 	Bytes    uint64        // of their payloads
 	Reports  uint64        // phases that were reported, or did not end in time
 	Retries  uint64        // phases that were started again
-	Reroutes uint64        // messages, credits, postings and pulls that went by detour
+	Reroutes Reroutes      // messages, credits, postings and pulls that went another way than the first
 	Replaced uint64        // cells of the lanes to the peer, or of the board, that others took the place of
 	ByHeader uint64        // messages from the peer that came by plain put and header
 	Lost     time.Duration // spent on messages, postings and pulls after their first report
+}
+
+// Reroutes count by which other way something went.
+type Reroutes struct {
+	Alias   uint64 // by a second id of the peer's endpoint
+	Pointer uint64 // through a pointer to the peer's memory
+	Channel uint64 // by detour
+}
+
+// All is their sum.
+func (r Reroutes) All() uint64 { return r.Alias + r.Pointer + r.Channel }
+
+// Add adds the figures of another.
+func (r *Reroutes) Add(o Reroutes) {
+	r.Alias += o.Alias
+	r.Pointer += o.Pointer
+	r.Channel += o.Channel
 }
 
 // Add adds the figures of another.
@@ -25,7 +42,7 @@ func (s *PeerStats) Add(o PeerStats) {
 	s.Bytes += o.Bytes
 	s.Reports += o.Reports
 	s.Retries += o.Retries
-	s.Reroutes += o.Reroutes
+	s.Reroutes.Add(o.Reroutes)
 	s.Replaced += o.Replaced
 	s.ByHeader += o.ByHeader
 	s.Lost += o.Lost

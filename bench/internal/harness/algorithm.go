@@ -39,7 +39,7 @@ func algorithm(c *comm.Communicator, call comm.Call, symmetric bool) string {
 }
 
 // counters are how often the transport reported an error, and what was done.
-type counters struct{ reports, retries, reroutes uint64 }
+type counters struct{ reports, retries, reroutes, alias, pointer uint64 }
 
 // transportCounters returns this rank's.
 func transportCounters(c *comm.Communicator) (sum counters) {
@@ -50,7 +50,9 @@ func transportCounters(c *comm.Communicator) (sum counters) {
 	for _, s := range stats {
 		sum.reports += s.Reports
 		sum.retries += s.Retries
-		sum.reroutes += s.Reroutes
+		sum.reroutes += s.Reroutes.All()
+		sum.alias += s.Reroutes.Alias
+		sum.pointer += s.Reroutes.Pointer
 	}
 	return sum
 }

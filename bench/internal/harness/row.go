@@ -98,9 +98,12 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 // events is what the transports of all ranks counted since before.
 func (s *job) events(ctx context.Context, before counters) (counters, error) {
 	now := transportCounters(s.c)
-	sum := []uint64{now.reports - before.reports, now.retries - before.retries, now.reroutes - before.reroutes}
+	sum := []uint64{
+		now.reports - before.reports, now.retries - before.retries,
+		now.reroutes - before.reroutes, now.alias - before.alias, now.pointer - before.pointer,
+	}
 	err := collectives.AllReduce(ctx, s.c, sum, sum, kernels.Sum)
-	return counters{sum[0], sum[1], sum[2]}, err
+	return counters{sum[0], sum[1], sum[2], sum[3], sum[4]}, err
 }
 
 // line is what is told of a lane.
@@ -113,7 +116,8 @@ func (s *job) line(l *lane, events counters) *record.Line {
 		Ranks: s.ranks, Bytes: s.bytes, Count: p.count, Type: typeName(p.typ), Op: "none", Root: p.root, InPlace: p.inPlace,
 		TimeUS: sum.median * 1e6, P50US: sum.median * 1e6, P99US: sum.p99 * 1e6, MeanUS: sum.mean * 1e6,
 		SpreadPct: sum.spread * 100, Batch: l.batch, Batches: l.batches * s.cfg.blocks, Warm: s.cfg.warm,
-		Reports: events.reports, Retries: events.retries, Reroutes: events.reroutes, Env: s.env,
+		Reports: events.reports, Retries: events.retries, Reroutes: events.reroutes,
+		ByAlias: events.alias, ByPointer: events.pointer, Env: s.env,
 	}
 	setUsage(line, l.used)
 	if p.coll.reduces {

@@ -42,13 +42,15 @@ func Merge(cycles []*Line) *Line {
 			l.BusBW = ref(*l.BusBW * faster)
 		}
 	}
-	l.MeanUS, l.Batches, l.Reports, l.Retries, l.Reroutes = 0, 0, 0, 0, 0
+	l.MeanUS, l.Batches, l.Reports, l.Retries, l.Reroutes, l.ByAlias, l.ByPointer = 0, 0, 0, 0, 0, 0, 0
 	for i, c := range cycles {
 		l.MeanUS += c.MeanUS / float64(len(cycles))
 		l.Batches += c.Batches
 		l.Reports += c.Reports
 		l.Retries += c.Retries
 		l.Reroutes += c.Reroutes
+		l.ByAlias += c.ByAlias
+		l.ByPointer += c.ByPointer
 		if i > 0 && l.Wrong != nil && c.Wrong != nil {
 			l.Wrong = ref(*l.Wrong + *c.Wrong)
 		}

@@ -14,7 +14,7 @@ import (
 // cycle is a line as one cycle has it.
 func cycle(us, spread, peerUS, peerSpread float64, wrong int64) *Line {
 	return &Line{Library: "weft", Coll: "allreduce", Bytes: 6000, TimeUS: us, P50US: us, P99US: 2 * us, MeanUS: us + 1, SpreadPct: spread,
-		AlgBW: 6000 / us / 1e3, BusBW: ref(3000 / us / 1e3), Wrong: &wrong, Batch: int(us), Batches: 5, Reports: 1, Retries: 2, Reroutes: 3,
+		AlgBW: 6000 / us / 1e3, BusBW: ref(3000 / us / 1e3), Wrong: &wrong, Batch: int(us), Batches: 5, Reports: 1, Retries: 2, Reroutes: 3, ByAlias: 1, ByPointer: 2,
 		PeerP50US: &peerUS, PeerSpreadPct: &peerSpread, Ratio: ref(peerUS / us),
 		CPUPct: ref(us), WaitPct: ref(us / 2), Yields: ref(us / 4), Sleeps: ref(us / 8), PeerCPUPct: ref(peerUS)}
 }
@@ -34,7 +34,7 @@ func TestMerge(t *testing.T) {
 	require.InDelta(t, 0.5, l.AlgBW, 1e-12)
 	require.InDelta(t, 0.25, *l.BusBW, 1e-12)
 	require.EqualValues(t, 5, *l.Wrong, "in whatever cycle")
-	require.Equal(t, []uint64{3, 6, 9}, []uint64{l.Reports, l.Retries, l.Reroutes})
+	require.Equal(t, []uint64{3, 6, 9, 3, 6}, []uint64{l.Reports, l.Retries, l.Reroutes, l.ByAlias, l.ByPointer})
 	require.Equal(t, 24.6, *l.PeerP50US)
 	require.InDelta(t, 100*17.2/24.6, *l.PeerSpreadPct, 1e-12)
 	require.InDelta(t, 2.0, *l.Ratio, 1e-12, "the median of 2, 2.05, 1.9: not 24.6 by 12")

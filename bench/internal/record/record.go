@@ -38,6 +38,8 @@ type Line struct {
 	Reports   uint64   `json:"reports"`
 	Retries   uint64   `json:"retries"`
 	Reroutes  uint64   `json:"reroutes"`
+	ByAlias   uint64   `json:"by_alias,omitempty"`   // of those
+	ByPointer uint64   `json:"by_pointer,omitempty"` // likewise
 
 	MeanUS        float64  `json:"mean_us"`
 	SpreadPct     float64  `json:"spread_pct"` // the median's, ±
