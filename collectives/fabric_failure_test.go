@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,24 +30,64 @@ func oneKind(seed uint64, n int, kind comm.Collective, steps int) soakScript {
 	return soakScript{p, p.reference()}
 }
 
-// deadLinks are links that die, with room for the phase at which they do.
-var deadLinks = []string{"0>1@%d", "1>0@%d", "2>1@%[1]d;0>2@%[1]d", "*>2@%d"}
+// deadLinks are links that die.
+var deadLinks = [][]string{{"0>1"}, {"1>0"}, {"2>1", "0>2"}, {"*>2"}}
+
+// deadWays are how they die, and what ways there are around them.
+var deadWays = []struct {
+	aliases []int // of these, one after the other; none: of all at once
+	ways    []comm.Way
+	used    []comm.Way
+}{
+	{nil, []comm.Way{comm.ByAlias, comm.ByPointer, comm.ByChannel}, []comm.Way{comm.ByPointer}},
+	{nil, []comm.Way{comm.ByChannel}, []comm.Way{comm.ByChannel}},
+	{[]int{0}, []comm.Way{comm.ByAlias}, []comm.Way{comm.ByAlias}},
+	{[]int{0, 1}, []comm.Way{comm.ByAlias, comm.ByPointer}, []comm.Way{comm.ByAlias, comm.ByPointer}},
+	{nil, []comm.Way{comm.ByPointer}, []comm.Way{comm.ByPointer}},
+	{[]int{0, 1}, []comm.Way{comm.ByAlias, comm.ByChannel}, []comm.Way{comm.ByAlias, comm.ByChannel}},
+}
+
+// deadPlan has links die at a phase, the second alias some phases later.
+func deadPlan(links []string, aliases []int, phase int) string {
+	var dead []string
+	for _, l := range links {
+		if len(aliases) == 0 {
+			dead = append(dead, fmt.Sprintf("%s@%d", l, phase))
+		}
+		for _, a := range aliases {
+			dead = append(dead, fmt.Sprintf("%s/%d@%d", l, a, phase+60*a))
+		}
+	}
+	return "dead=" + strings.Join(dead, ";")
+}
+
+// requireWays wants what went another way to have gone by the given ones only, and by
+// each of them.
+func requireWays(t *testing.T, n soakCount, used []comm.Way) {
+	t.Helper()
+	for w, count := range map[comm.Way]uint64{comm.ByAlias: n.Alias, comm.ByPointer: n.Pointer, comm.ByChannel: n.Reroutes - n.Alias - n.Pointer} {
+		require.Equal(t, slices.Contains(used, w), count > 0, "%s: %+v", w, n)
+	}
+}
 
 // TestFabricDeadLink has links die for good in the middle of each collective in each
-// form: what can't go over them goes around them, and the results are exact.
+// form: what can't go over them goes around them, by each of the ways, and the results
+// are exact.
 func TestFabricDeadLink(t *testing.T) {
 	const n, steps = 3, 12
 	seed := metaSeed(t)
 	at := []int{0, 1, 2, 5, 9, 20}
-	reroutes := make([]uint64, len(metaForms))
+	reroutes, ways := make([]uint64, len(metaForms)), make([]soakCount, len(deadWays))
 	for i, kind := range metaKinds {
 		t.Run(kind.String(), func(t *testing.T) {
 			tally := soakTally{}
 			for form := range metaForms {
 				var plans []string
+				which := (i + 2*form) % len(deadWays)
+				how := deadWays[which]
 				for j, k := range at {
 					if testLong || j == (i+form)%len(at) {
-						plans = append(plans, fmt.Sprintf("dead="+deadLinks[(i+form+j)%len(deadLinks)], k))
+						plans = append(plans, deadPlan(deadLinks[(i+form+j)%len(deadLinks)], how.aliases, k))
 					}
 				}
 				if raceEnabled && form%4 != i%4 {
@@ -57,7 +98,7 @@ func TestFabricDeadLink(t *testing.T) {
 					p := oneKind(seed, n, kind, steps)
 					log := filepath.Join(t.TempDir(), "faults")
 					cs, err := comm.Local(n, comm.WithTransport([]string{"fabric", "fabric:fast"}[form%2]), comm.WithTimeout(time.Minute),
-						comm.WithFaults(fmt.Sprintf("seed=%d,rate=0.02,%s", seed, plan)), comm.WithFaultLog(log))
+						comm.WithRerouteBy(how.ways...), comm.WithFaults(fmt.Sprintf("seed=%d,rate=0.02,%s", seed, plan)), comm.WithFaultLog(log))
 					require.NoError(t, err)
 					tallies := make([]soakTally, n)
 					err = errors.Join(each(cs, func(c *comm.Communicator) error {
@@ -78,6 +119,7 @@ func TestFabricDeadLink(t *testing.T) {
 					for _, part := range tallies {
 						tally.addAll(part)
 						reroutes[form] += part.sum().Reroutes
+						ways[which].add(part.sum())
 					}
 				}
 			}
@@ -86,6 +128,9 @@ func TestFabricDeadLink(t *testing.T) {
 	}
 	for form, n := range reroutes {
 		require.NotZero(t, n, metaForms[form].name)
+	}
+	for which, n := range ways {
+		requireWays(t, n, deadWays[which].used)
 	}
 }
 
@@ -103,11 +148,16 @@ func TestFabricDeadLinkProcesses(t *testing.T) {
 		if !testLong && uint64(i) != seed%uint64(len(at)) {
 			continue
 		}
-		for _, transport := range []string{"fabric", "fabric:fast"} {
-			plan := fmt.Sprintf("seed=%d,rate=0.02,dead=", seed) + fmt.Sprintf(deadLinks[i], k)
+		for j, transport := range []string{"fabric", "fabric:fast"} {
+			how := deadWays[(i+3*j)%len(deadWays)]
+			plan := fmt.Sprintf("seed=%d,rate=0.02,", seed) + deadPlan(deadLinks[i], how.aliases, k)
+			ways := ""
+			for _, w := range how.ways {
+				ways += "," + string(w)
+			}
 			t.Run(transport+"/"+plan, func(t *testing.T) {
-				j := startSoak(t, n, 6*soakSteps, seed, "mixture", transport, plan, "")
-				require.NotZero(t, soaked(t, j).sum().Reroutes)
+				j := startSoak(t, n, 6*soakSteps, seed, "mixture", transport, plan, "", "WEFT_REROUTE="+ways[1:])
+				requireWays(t, soaked(t, j).sum(), how.used)
 			})
 		}
 	}
@@ -283,7 +333,7 @@ func TestFabricRenewed(t *testing.T) {
 						return err
 					}
 					// 48 MiB are less than 350 slots of lanes and mail lanes at each rank.
-					if s := stats[1-me]; s.Replaced < 400 || s.Reroutes != 0 {
+					if s := stats[1-me]; s.Replaced < 400 || s.Reroutes.All() != 0 {
 						return fmt.Errorf("not renewed: %+v", s)
 					}
 					return nil

@@ -55,8 +55,10 @@ type soakCount struct {
 	Reports  uint64 `json:"reports"`  // those, and what did not end in time
 	Retries  uint64 `json:"retries"`
 	Reroutes uint64 `json:"reroutes"`
-	Replaced uint64 `json:"replaced"`  // cells
-	ByHeader uint64 `json:"by_header"` // messages
+	Alias    uint64 `json:"by_alias,omitempty"`   // of those
+	Pointer  uint64 `json:"by_pointer,omitempty"` // likewise
+	Replaced uint64 `json:"replaced"`             // cells
+	ByHeader uint64 `json:"by_header"`            // messages
 }
 
 func (n *soakCount) add(o soakCount) {
@@ -65,6 +67,8 @@ func (n *soakCount) add(o soakCount) {
 	n.Reports += o.Reports
 	n.Retries += o.Retries
 	n.Reroutes += o.Reroutes
+	n.Alias += o.Alias
+	n.Pointer += o.Pointer
 	n.Replaced += o.Replaced
 	n.ByHeader += o.ByHeader
 }
@@ -122,8 +126,8 @@ func (t soakTally) String() string {
 	}
 	w.Flush()
 	all := t.sum()
-	fmt.Fprintf(&b, "%d collectives, %d faults, %d phases tried again, %d messages and credits by detour, %d cells replaced, %d messages by header",
-		all.Calls, all.Injected, all.Retries, all.Reroutes, all.Replaced, all.ByHeader)
+	fmt.Fprintf(&b, "%d collectives, %d faults, %d phases tried again, %d messages and credits another way (%d by alias, %d by pointer), %d cells replaced, %d messages by header",
+		all.Calls, all.Injected, all.Retries, all.Reroutes, all.Alias, all.Pointer, all.Replaced, all.ByHeader)
 	return b.String()
 }
 
@@ -336,7 +340,10 @@ func soFar(c *comm.Communicator) (soakCount, error) {
 	var n soakCount
 	stats, err := c.Stats()
 	for _, p := range stats {
-		n.add(soakCount{Reports: p.Reports, Retries: p.Retries, Reroutes: p.Reroutes, Replaced: p.Replaced, ByHeader: p.ByHeader})
+		n.add(soakCount{
+			Reports: p.Reports, Retries: p.Retries, Reroutes: p.Reroutes.All(), Alias: p.Reroutes.Alias, Pointer: p.Reroutes.Pointer,
+			Replaced: p.Replaced, ByHeader: p.ByHeader,
+		})
 	}
 	return n, err
 }
@@ -345,6 +352,7 @@ func soFar(c *comm.Communicator) (soakCount, error) {
 func (n soakCount) since(o soakCount) soakCount {
 	return soakCount{
 		Reports: n.Reports - o.Reports, Retries: n.Retries - o.Retries, Reroutes: n.Reroutes - o.Reroutes,
+		Alias: n.Alias - o.Alias, Pointer: n.Pointer - o.Pointer,
 		Replaced: n.Replaced - o.Replaced, ByHeader: n.ByHeader - o.ByHeader,
 	}
 }
@@ -414,11 +422,20 @@ type soakRun struct {
 	kind      int // of soakKinds
 	rate      float64
 	spec      string // of algorithms
+	dead      string // links that die, if any
 	calls     int
 }
 
+// dyingAliases has the first ids die everywhere, multicast memory with them, and one
+// second id later.
+const dyingAliases = "*>*/0@30;0>1/1@100"
+
 func (r soakRun) faults() string {
-	return fmt.Sprintf("seed=%d,kinds=%s,rate=%v", r.seed, soakKinds[r.kind].plan, r.rate)
+	plan := fmt.Sprintf("seed=%d,kinds=%s,rate=%v", r.seed, soakKinds[r.kind].plan, r.rate)
+	if r.dead != "" {
+		plan += ",dead=" + r.dead
+	}
+	return plan
 }
 
 func (r soakRun) String() string {
@@ -490,6 +507,22 @@ func TestFabricSoak(t *testing.T) {
 			}
 		}
 	}
+	t.Run("aliases die", func(t *testing.T) {
+		dying := soakTally{}
+		for i, transport := range []string{"fabric", "fabric:fast"} {
+			r := soakRun{
+				seed: seed + uint64(run+i), ranks: 3, transport: transport, kind: len(soakKinds) - 1, rate: 0.05,
+				spec: []string{"", "multimem"}[i], dead: dyingAliases, calls: 2 * soakSteps,
+			}
+			if testLong {
+				r.calls = 1000
+			}
+			r.do(t, dying)
+		}
+		require.NotZero(t, dying.sum().Alias)
+		require.NotZero(t, dying.sum().Pointer)
+		tally.addAll(dying)
+	})
 	if raceEnabled || testing.Short() {
 		return
 	}
@@ -526,10 +559,10 @@ func fabricSoakProgram() error {
 }
 
 // startSoak starts the ranks of a soak.
-func startSoak(t *testing.T, n, calls int, seed uint64, kind, transport, faults, spec string) *ranktest.Job {
-	return ranktest.Start(t, n, "fabricsoak", fmt.Sprintf("WEFT_TEST_SEED=%d", seed), fmt.Sprintf("WEFT_TEST_CALLS=%d", calls),
+func startSoak(t *testing.T, n, calls int, seed uint64, kind, transport, faults, spec string, env ...string) *ranktest.Job {
+	return ranktest.Start(t, n, "fabricsoak", append(env, fmt.Sprintf("WEFT_TEST_SEED=%d", seed), fmt.Sprintf("WEFT_TEST_CALLS=%d", calls),
 		"WEFT_TEST_KIND="+kind, "WEFT_TRANSPORT="+transport, "WEFT_FAULTS="+faults, "WEFT_ALGO="+spec,
-		"WEFT_FAULTS_LOG="+filepath.Join(t.TempDir(), "faults"))
+		"WEFT_FAULTS_LOG="+filepath.Join(t.TempDir(), "faults"))...)
 }
 
 // soaked waits for the end of a soak and returns its tally.
@@ -569,6 +602,9 @@ func TestFabricSoakProcesses(t *testing.T) {
 					if (i/2+k)%2 == 1 {
 						r.spec = specs[run%uint64(len(specs))]
 					}
+					if i == len(soakKinds)-1 {
+						r.dead = dyingAliases
+					}
 					t.Log(r)
 					tally.addAll(soaked(t, startSoak(t, n, calls, r.seed, kind.name, transport, r.faults(), r.spec)))
 				})
@@ -580,6 +616,7 @@ func TestFabricSoakProcesses(t *testing.T) {
 	if testLong {
 		tally.requireAll(t)
 	}
+	require.NotZero(t, tally.sum().Alias)
 	for _, name := range soakCollectives() {
 		var sum soakCount
 		for _, k := range soakKinds {

@@ -62,12 +62,17 @@ func TestMultimemFaults(t *testing.T) {
 	for faults, want := range map[string]func(s progress.PeerStats) bool{
 		"rate=0.05":             func(s progress.PeerStats) bool { return s.Reports > 0 && s.Retries > 0 && s.Lost > 0 },
 		"rate=0.3,kinds=late":   func(s progress.PeerStats) bool { return s.Reports > 0 && s.Retries > 0 && s.Replaced > 0 },
-		"dead=*>m@40":           func(s progress.PeerStats) bool { return s.Reroutes > 0 },
-		"rate=0.02,dead=*>*@60": func(s progress.PeerStats) bool { return s.Reroutes > 0 },
+		"dead=*>m@40":           func(s progress.PeerStats) bool { return s.Reroutes.Pointer > 0 && s.Reroutes.Channel == 0 },
+		"rate=0.02,dead=*>*@60": func(s progress.PeerStats) bool { return s.Reroutes.Pointer > 0 && s.Reroutes.Channel == 0 },
+		"dead=*>m@41":           func(s progress.PeerStats) bool { return s.Reroutes.Pointer == 0 && s.Reroutes.Channel > 0 },
 	} {
 		t.Run(faults, func(t *testing.T) {
 			const n, count = 3, 70_000
-			cs := local(t, n, comm.WithTransport("fabric:fast"), comm.WithTimeout(time.Minute),
+			reroute := comm.WithReroute(true)
+			if faults == "dead=*>m@41" { // as if nothing could be mapped
+				reroute = comm.WithRerouteBy(comm.ByAlias, comm.ByChannel)
+			}
+			cs := local(t, n, comm.WithTransport("fabric:fast"), comm.WithTimeout(time.Minute), reroute,
 				comm.WithFaults(fmt.Sprintf("seed=%d,%s", seed, faults)))
 			require.NoError(t, errors.Join(each(cs, func(c *comm.Communicator) error {
 				src, dst, want := make([]float32, count), make([]float32, count), make([]float32, count)
@@ -112,7 +117,7 @@ func TestMultimemFaults(t *testing.T) {
 				require.NotZero(t, s.Bytes)
 				sum.Reports += s.Reports
 				sum.Retries += s.Retries
-				sum.Reroutes += s.Reroutes
+				sum.Reroutes.Add(s.Reroutes)
 				sum.Replaced += s.Replaced
 				sum.Lost += s.Lost
 			}
