@@ -29,8 +29,8 @@ var source []byte
 // the package cuda take it, in this process or others.
 //
 // In the environment, WEFT_DOUBLE_DEVICES says how many devices there are (2),
-// WEFT_DOUBLE_APART that they don't reach each other, and WEFT_DOUBLE_QUIET
-// that calls are not to be written down.
+// WEFT_DOUBLE_APART that they don't reach each other, WEFT_DOUBLE_QUIET that calls are
+// not to be written down, and WEFT_DOUBLE_MS how long passes between two events (1.5 ms).
 func Library() (string, error) {
 	include, err := IncludeDir(Headers[0])
 	if err != nil {

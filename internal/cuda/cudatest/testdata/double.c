@@ -1,8 +1,9 @@
 // A stand-in for the CUDA driver, for tests on machines that have none. Memory of
 // its devices is memory of the host, which other processes can map like a
-// device's; copies are done at once; kernels are not run. It refuses what a driver
-// would refuse: calls without a current context, addresses that a device does not
-// reach. It writes down each call with its arguments, and fails on demand.
+// device's; copies are done at once, or when a graph is launched that they were
+// captured in; kernels are not run. It refuses what a driver would refuse: calls
+// without a current context, addresses that a device does not reach. It writes down
+// each call with its arguments, and fails on demand.
 //
 // It is compiled with the real cuda.h, so the compiler knows how arguments and
 // structures are laid out, whatever the caller believes.
@@ -29,10 +30,11 @@ CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end);
 #define GRANULARITY ((size_t)2 << 20)
 
 struct context { int device; int retained; };
-struct stream { CUcontext ctx; int capturing; };
+struct copy { CUdeviceptr dst, src; size_t n; };
+struct graph { int copies; struct copy *copy; };
+struct stream { CUcontext ctx; int capturing; struct graph *graph; };
 struct event { CUcontext ctx; int recorded; };
 struct function { char name[64]; };
-struct graph { int nodes; };
 struct memory { int fd; size_t size; int device; int types; int refs; };
 
 enum kind { FREE, ALLOCATED, POOLED, MANAGED, IPC, RESERVED, MAPPED, HOST };
@@ -428,6 +430,7 @@ CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
 	STREAM(s);
 	CHECK(s && !((struct stream *)s)->capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	((struct stream *)s)->capturing = 1;
+	((struct stream *)s)->graph = calloc(1, sizeof(struct graph));
 	return 0;
 }
 
@@ -436,7 +439,7 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
 	STREAM(s);
 	CHECK(s && ((struct stream *)s)->capturing, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 	((struct stream *)s)->capturing = 0;
-	*g = calloc(1, sizeof(struct graph));
+	*g = (CUgraph)((struct stream *)s)->graph;
 	return 0;
 }
 
@@ -489,7 +492,8 @@ CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
 	ENTER("cuEventElapsedTime");
 	CURRENT();
 	CHECK(start != end && ((struct event *)start)->recorded, CUDA_ERROR_INVALID_HANDLE);
-	*ms = 1.5f;
+	const char *passed = getenv("WEFT_DOUBLE_MS");
+	*ms = passed ? atof(passed) : 1.5f;
 	return 0;
 }
 
@@ -598,6 +602,13 @@ CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t n, CUstream s) {
 CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s) {
 	ENTER("cuMemcpyDtoDAsync bytes=%zu", n);
 	STREAM(s);
+	if (s && ((struct stream *)s)->capturing) {
+		struct graph *g = ((struct stream *)s)->graph;
+		CHECK(reach(current->device, dst, n) && reach(current->device, src, n), CUDA_ERROR_INVALID_VALUE);
+		g->copy = realloc(g->copy, (g->copies + 1) * sizeof *g->copy);
+		g->copy[g->copies++] = (struct copy){dst, src, n};
+		return 0;
+	}
 	TRANSFER(cuMemcpyDtoDAsync, dst, src, n, 1, 1);
 }
 
@@ -1025,7 +1036,12 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *x, CUgraph g, unsigned long long flags) {
 	ENTER("cuGraphInstantiateWithFlags flags=%llu", flags);
 	CURRENT();
-	*x = calloc(1, sizeof(struct graph));
+	struct graph *from = (struct graph *)g, *to = calloc(1, sizeof *to);
+	to->copies = from->copies;
+	to->copy = calloc(from->copies + 1, sizeof *to->copy);
+	if (from->copies)
+		memcpy(to->copy, from->copy, from->copies * sizeof *to->copy);
+	*x = (CUgraphExec)to;
 	return 0;
 }
 
@@ -1038,12 +1054,16 @@ CUresult cuGraphUpload(CUgraphExec x, CUstream s) {
 CUresult cuGraphLaunch(CUgraphExec x, CUstream s) {
 	ENTER("cuGraphLaunch");
 	STREAM(s);
+	struct graph *g = (struct graph *)x;
+	for (int i = 0; i < g->copies; i++)
+		memmove((void *)g->copy[i].dst, (void *)g->copy[i].src, g->copy[i].n);
 	return 0;
 }
 
 CUresult cuGraphDestroy(CUgraph g) {
 	ENTER("cuGraphDestroy");
 	CURRENT();
+	free(((struct graph *)g)->copy);
 	free(g);
 	return 0;
 }
@@ -1051,6 +1071,7 @@ CUresult cuGraphDestroy(CUgraph g) {
 CUresult cuGraphExecDestroy(CUgraphExec x) {
 	ENTER("cuGraphExecDestroy");
 	CURRENT();
+	free(((struct graph *)x)->copy);
 	free(x);
 	return 0;
 }
