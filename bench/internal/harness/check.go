@@ -72,14 +72,27 @@ func (l *lane) check(ctx context.Context, m *meter, calls int) error {
 	if l.pass.coll.rooted && l.pass.root < 0 {
 		calls *= l.pass.ranks
 	}
-	for range calls {
-		call := m.take(1)
+	// What makes several calls at once is checked as it is timed, one of the calls, unless
+	// that one would find the results of another in place.
+	unit := l.unit()
+	if l.pass.inPlace && l.pass.slots < int64(unit) {
+		unit = 1
+	}
+	for i := range calls {
+		first := m.take(unit, unit)
+		call := first + int64(unit-1-i%min(unit, int(l.pass.slots)))
 		l.pass.prepare(call)
+		if err := l.pass.push(call); err != nil {
+			return err
+		}
 		if err := m.barrier(ctx); err != nil {
 			return err
 		}
-		if _, err := l.contender.run(ctx, call, 1); err != nil {
+		if _, err := l.contender.run(ctx, first, unit); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		if err := l.pass.pull(call); err != nil {
+			return err
 		}
 		l.wrong += l.pass.verify(call, l.tamper)
 	}

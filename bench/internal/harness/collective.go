@@ -19,6 +19,7 @@ type collective struct {
 	sendPer  bool // the source has a block for every rank
 	recvPer  bool // the destination has
 	oneSided bool // there is one buffer, so it is in place or not at all
+	hostOnly bool // there is none on GPUs
 }
 
 type kind int
@@ -44,9 +45,9 @@ var collectivesTable = []collective{
 	{name: "reducescatter", title: "reduce_scatter_perf", kind: reduceScatter, reduces: true, sendPer: true},
 	{name: "allgather", title: "all_gather_perf", kind: allGather, recvPer: true},
 	{name: "alltoall", title: "alltoall_perf", kind: allToAll, sendPer: true, recvPer: true},
-	{name: "gather", title: "gather_perf", kind: gather, rooted: true, recvPer: true},
-	{name: "scatter", title: "scatter_perf", kind: scatter, rooted: true, sendPer: true},
-	{name: "scan", title: "scan_perf", kind: scan, reduces: true, noAvg: true},
+	{name: "gather", title: "gather_perf", kind: gather, rooted: true, recvPer: true, hostOnly: true},
+	{name: "scatter", title: "scatter_perf", kind: scatter, rooted: true, sendPer: true, hostOnly: true},
+	{name: "scan", title: "scan_perf", kind: scan, reduces: true, noAvg: true, hostOnly: true},
 	{name: "barrier", title: "barrier_perf", kind: barrier, oneSided: true},
 }
 

@@ -21,12 +21,16 @@ type pass struct {
 	rank, ranks int
 	pool        pool
 	make        maker
+	wrap        int64 // calls after which graphs come again, and their roots with them; 0: never
 }
 
 // rootOf is the root of a call.
 func (p *pass) rootOf(call int64) int {
 	if p.root >= 0 {
 		return p.root
+	}
+	if p.wrap > 0 {
+		call %= p.wrap
 	}
 	return int(call % int64(p.ranks))
 }
@@ -50,9 +54,15 @@ func (p *pass) sources() []byte {
 
 // slot returns the source and the destination of a call.
 func (p *pass) slot(call int64) (src, dst []byte) {
+	srcAt, dstAt := p.offsets(call)
+	elem := int64(p.typ.Size())
+	return p.sources()[srcAt:][:p.src*elem], p.pool.dst[dstAt:][:p.dst*elem]
+}
+
+// offsets are where they begin in the memory that they are in, in bytes.
+func (p *pass) offsets(call int64) (src, dst int64) {
 	k, elem := call%p.slots, int64(p.typ.Size())
-	src = p.sources()[(k*p.srcStride+p.srcAt)*elem:][:p.src*elem]
-	return src, p.pool.dst[(k*p.dstStride+p.dstAt)*elem:][:p.dst*elem]
+	return (k*p.srcStride + p.srcAt) * elem, (k*p.dstStride + p.dstAt) * elem
 }
 
 // A contender is a library that is timed.
@@ -60,6 +70,13 @@ type contender interface {
 	// run makes calls first, first+1, … and returns how long they took on
 	// this rank.
 	run(ctx context.Context, first int64, calls int) (time.Duration, error)
+}
+
+// A batcher is a contender that makes several calls at once, and has something to give up.
+type batcher interface {
+	// unit is the number of calls; run takes multiples, or single calls.
+	unit() int
+	close() error
 }
 
 // newWeft returns the contender that is this library.

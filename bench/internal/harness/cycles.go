@@ -69,7 +69,7 @@ func (s *job) merged(e *entry) result {
 		}
 		r.out, r.in = record.Merge(out), record.Merge(in)
 	}
-	if s.peer != nil && s.peer.start == nil {
+	if s.peer != nil && !s.peer.runs() {
 		for _, l := range r.lines() {
 			s.lookUp(l)
 		}

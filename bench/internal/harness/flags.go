@@ -21,6 +21,7 @@ type config struct {
 	sizes     sizes
 	algo      string
 	transport string
+	device    string // "cpu", "cuda"
 	memory    string
 	form      form
 	root      int // -1: rotates
@@ -33,7 +34,7 @@ type config struct {
 	budget    time.Duration
 	timeout   time.Duration
 	warm      bool
-	peer      string // "", "mpi", "empi", "file"
+	peer      string // "", "mpi", "empi", "file", "nccl", "nccl-symmetric"
 	peerFile  string
 	json      string
 	verbose   bool
@@ -80,10 +81,11 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 		c.algo = algo
 	}
 	fs.StringVar(&c.transport, "transport", "", "`transport`, as in WEFT_TRANSPORT")
-	fs.StringVar(&c.memory, "memory", "slice", "`kind` of buffers: slice (Go heap) or symmetric (comm.Alloc)")
-	fs.StringVar(&form, "form", "blocking", fmt.Sprintf("`form` of our calls: blocking, persistent (set up once for each buffer, of which there are %d at most, and run), started (and waited for at once)", mostPersistent))
+	fs.StringVar(&c.device, "device", "cpu", "`where` the data are: cpu, or cuda, a GPU for each rank")
+	fs.StringVar(&c.memory, "memory", "", "`kind` of buffers: slice (Go heap, the default) or symmetric (comm.Alloc); on GPUs symmetric (comm.AllocDevice, the default) or plain (unknown to other ranks)")
+	fs.StringVar(&form, "form", "", fmt.Sprintf("`form` of our calls: blocking (the default), persistent (set up once for each buffer, of which there are %d at most, and run), started (and waited for at once); on GPUs, of the peer's too, graph (of %d calls, the default), stream (enqueued one by one)", mostPersistent, graphCalls))
 	fs.BoolVar(&c.warm, "warm", false, "use one buffer over and over: what is then measured is the cache")
-	fs.StringVar(&peer, "peer", "", "`peer` to compare with: mpi, empi (both need -tags mpi), or file:X.jsonl")
+	fs.StringVar(&peer, "peer", "", "`peer` to compare with: mpi, empi (both need -tags mpi), or file:X.jsonl; on GPUs nccl, nccl-symmetric (whose buffers are windows)")
 	fs.StringVar(&c.json, "json", "", "`file` for the results, one JSON object per line")
 	fs.DurationVar(&c.budget, "budget", 100*time.Millisecond, "`time` to spend on each column of each row")
 	fs.IntVar(&c.batch, "batch", 0, "`calls` that are timed together; 0: enough for 100µs")
@@ -153,18 +155,47 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 			}
 		}
 	}
+	if c.device != "cpu" && c.device != "cuda" {
+		note("device", fmt.Errorf("%q; known are cpu, cuda", c.device))
+	}
+	onGPU := c.device == "cuda"
+	if form == "" {
+		form = string(blocking)
+		if onGPU {
+			form = string(graph)
+		}
+	}
 	c.form, err = parseForm(form)
+	if err == nil && (c.form == graph || c.form == stream) != onGPU {
+		err = fmt.Errorf("%s is no form of calls with -device %s", c.form, c.device)
+	}
 	note("form", err)
-	if c.memory != "slice" && c.memory != "symmetric" {
-		note("memory", fmt.Errorf("%q; known are slice, symmetric", c.memory))
+	kinds := []string{"slice", "symmetric"}
+	if onGPU {
+		kinds = []string{"symmetric", "plain"}
+	}
+	if c.memory == "" {
+		c.memory = kinds[0]
+	}
+	if !slices.Contains(kinds, c.memory) {
+		note("memory", fmt.Errorf("%q; known are %s with -device %s", c.memory, strings.Join(kinds, ", "), c.device))
+	}
+	if onGPU {
+		note("device", c.finishGPU(colls))
 	}
 	switch file, is := strings.CutPrefix(peer, "file:"); {
 	case is && file != "":
 		c.peer, c.peerFile = "file", file
-	case peer == "" || peer == "mpi" || peer == "empi":
+	case peer == "":
+	case !onGPU && (peer == "mpi" || peer == "empi"), onGPU && (peer == "nccl" || peer == "nccl-symmetric"):
 		c.peer = peer
+		if peer == "nccl-symmetric" && c.memory != "symmetric" {
+			note("peer", fmt.Errorf("%s has symmetric memory, not %s", peer, c.memory))
+		}
+	case slices.Contains([]string{"mpi", "empi", "nccl", "nccl-symmetric"}, peer):
+		note("peer", fmt.Errorf("%s does not go with -device %s", peer, c.device))
 	default:
-		note("peer", fmt.Errorf("%q; known are mpi, empi, file:X.jsonl", peer))
+		note("peer", fmt.Errorf("%q; known are mpi, empi, file:X.jsonl, and on GPUs nccl, nccl-symmetric", peer))
 	}
 	for _, n := range []struct {
 		flag       string
@@ -178,6 +209,22 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 		note("budget", fmt.Errorf("%v: more than 0", c.budget))
 	}
 	return errors.Join(errs...)
+}
+
+// finishGPU leaves what GPUs have.
+func (c *config) finishGPU(names string) error {
+	if c.algo != "" {
+		return errors.New("algorithms can't be asked for on GPUs")
+	}
+	if slices.Contains(strings.Split(names, ","), "all") {
+		c.colls = slices.DeleteFunc(c.colls, func(coll *collective) bool { return coll.hostOnly })
+	}
+	for _, coll := range c.colls {
+		if coll.hostOnly {
+			return fmt.Errorf("there is no %s on GPUs", coll.name)
+		}
+	}
+	return nil
 }
 
 // parseTimeout reads seconds, as nccl-tests, or a duration.

@@ -14,14 +14,18 @@ const (
 	blocking   form = "blocking"
 	persistent form = "persistent" // set up before, and run
 	started    form = "started"    // started, and waited for at once
+
+	// On GPUs:
+	graph  form = "graph"  // captured in graphs, and those launched
+	stream form = "stream" // enqueued one by one
 )
 
 func parseForm(s string) (form, error) {
 	switch f := form(s); f {
-	case blocking, persistent, started:
+	case blocking, persistent, started, graph, stream:
 		return f, nil
 	}
-	return "", fmt.Errorf("%q; known are blocking, persistent, started", s)
+	return "", fmt.Errorf("%q; known are blocking, persistent, started, and on GPUs graph and stream", s)
 }
 
 // mostPersistent bounds the slots, and with them the calls that are set up.

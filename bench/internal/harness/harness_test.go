@@ -206,7 +206,7 @@ func TestFlags(t *testing.T) {
 		{"-blocks 0", nil, "at least 1"},
 		{"-T 0", nil, "no time"},
 		{"-memory gpu", nil, "known are slice"},
-		{"-peer nccl", nil, "known are mpi"},
+		{"-peer ucc", nil, "known are mpi"},
 		{"-peer file:", nil, "known are mpi"},
 		{"-budget 0s", nil, "more than 0"},
 		{"extra", nil, "unexpected"},
@@ -231,7 +231,7 @@ func TestFlags(t *testing.T) {
 }
 
 func TestPeerNeedsMPI(t *testing.T) {
-	_, err := newPeer(&config{peer: "file", peerFile: filepath.Join(t.TempDir(), "none")}, nil)
+	_, err := newPeer(t.Context(), &config{peer: "file", peerFile: filepath.Join(t.TempDir(), "none")}, nil, nil)
 	require.Error(t, err)
 }
 

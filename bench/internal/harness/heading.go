@@ -24,12 +24,21 @@ func (s *job) heading(sh *sheet) {
 	if cfg.iters == 0 {
 		iters = fmt.Sprintf("for %v", cfg.budget)
 	}
-	fmt.Fprintf(w, "# nThread 1 nGpus 0 minBytes %d maxBytes %d step: %s warmup iters: %d iters: %s validation: %d\n",
-		cfg.sizes.min, cfg.sizes.max, step, cfg.warmup, iters, cfg.check)
+	gpus, formName := 0, string(cfg.form)
+	if s.gpu != nil {
+		gpus = 1
+	}
+	if cfg.form == graph {
+		formName = fmt.Sprintf("graphs of %d calls", graphCalls)
+	}
+	fmt.Fprintf(w, "# nThread 1 nGpus %d minBytes %d maxBytes %d step: %s warmup iters: %d iters: %s validation: %d\n",
+		gpus, cfg.sizes.min, cfg.sizes.max, step, cfg.warmup, iters, cfg.check)
 	buffers := "rotate beyond the cache"
 	switch {
 	case cfg.warm:
 		buffers = "stay in the cache (-warm)"
+	case s.gpu != nil:
+		buffers = fmt.Sprintf("rotate, %d at most", graphCalls*mostGraphs)
 	case cfg.form == persistent:
 		buffers = fmt.Sprintf("rotate, %d at most", mostPersistent)
 	}
@@ -40,7 +49,7 @@ func (s *job) heading(sh *sheet) {
 			root = fmt.Sprintf(", root %d in every call: ranks may run ahead", cfg.root)
 		}
 	}
-	fmt.Fprintf(w, "# form: %s, memory: %s, buffers %s%s, transport: %s\n", cfg.form, cfg.memory, buffers, root, transportName(s.c))
+	fmt.Fprintf(w, "# form: %s, memory: %s, buffers %s%s, transport: %s\n", formName, cfg.memory, buffers, root, s.transport())
 	if cfg.algo != "" {
 		fmt.Fprintf(w, "# algorithm asked for: %s; the column algo says what ran\n", cfg.algo)
 	}
@@ -49,7 +58,7 @@ func (s *job) heading(sh *sheet) {
 	}
 	if s.peer != nil {
 		how := "blocks take turns with ours"
-		if s.peer.start == nil {
+		if !s.peer.runs() {
 			how = "from another run"
 		}
 		fmt.Fprintf(w, "# peer: %s, %s; ratio: its time by ours, above 1 weft is faster\n", s.peer.name, how)
@@ -62,7 +71,7 @@ func (s *job) heading(sh *sheet) {
 
 // table is where rows are printed.
 func (s *job) table() table {
-	return table{w: s.print, peer: s.peer != nil, ratioSpread: s.peer != nil && s.peer.start != nil && s.cfg.cycles > 1}
+	return table{w: s.print, peer: s.peer != nil, ratioSpread: s.peer.runs() && s.cfg.cycles > 1}
 }
 
 func (s *job) peerName() string {
@@ -81,6 +90,10 @@ func (s *job) devices() {
 		if d.Host != "" {
 			host = d.Host
 		}
-		fmt.Fprintf(s.print, "#  Rank %2d Group  0 Pid %6d on %10s device  0 [cpu %s] %s\n", r, d.PID, host, cpulist.Format(d.CPUs), s.env.Machine)
+		device := s.env.Machine
+		if s.gpu != nil {
+			device = s.gpuNames[r]
+		}
+		fmt.Fprintf(s.print, "#  Rank %2d Group  0 Pid %6d on %10s device  0 [cpu %s] %s\n", r, d.PID, host, cpulist.Format(d.CPUs), device)
 	}
 }

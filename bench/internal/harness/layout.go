@@ -90,6 +90,7 @@ func lastLevelCache() int64 {
 // A pool is a rank's memory for sources and destinations.
 type pool struct {
 	src, dst []byte
+	gpu      *gpuPool // what src and dst mirror, or nil
 	free     func() error
 }
 

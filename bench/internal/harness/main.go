@@ -131,6 +131,7 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 	if err = s.all(ctx, c); err != nil && !errors.Is(err, errWrong) {
 		// At once: whoever ends this process may not wait for long.
 		err = errors.Join(err, s.rest())
+		s.gpu.abort()
 		c.Abort(err)
 		c.Close()
 		return err
@@ -152,6 +153,8 @@ type job struct {
 	peerPool pool // of the peer's
 	env      record.Env
 	cost     waitCosts
+	gpu      *gpu     // this rank's, if the data are on GPUs
+	gpuNames []string // of all ranks
 	out      *record.Writer
 	print    io.Writer // nothing on ranks but 0
 	progress progress
@@ -189,8 +192,16 @@ func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 		return fmt.Errorf("-r %d: there are %d ranks", s.cfg.root, c.Size())
 	}
 	var err error
-	if s.peer, err = newPeer(s.cfg, c); err != nil {
+	if s.cfg.device == "cuda" {
+		if err := s.openGPU(ctx); err != nil {
+			return err
+		}
+	}
+	if s.peer, err = newPeer(ctx, s.cfg, c, s.gpu); err != nil {
 		return err
+	}
+	if s.gpu != nil && s.peer != nil {
+		s.env.NCCL = s.peer.version
 	}
 	s.sheets = newSheets(s.cfg, s.ranks)
 	// All at once, as they wait.
@@ -206,6 +217,11 @@ func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 			return err
 		}
 	}
+	if s.gpu != nil {
+		if err := errors.Join(s.pool.free(), s.gpu.close()); err != nil {
+			return err
+		}
+	}
 	var wrong int64
 	for _, sh := range s.sheets {
 		wrong += sh.sum.wrong + sh.peerWrong
@@ -217,8 +233,18 @@ func (s *job) all(ctx context.Context, c *comm.Communicator) error {
 	return nil
 }
 
+// openGPU opens the GPUs, and says in the results which they are.
+func (s *job) openGPU(ctx context.Context) error {
+	var err error
+	if s.gpu, err = openGPU(ctx, s.c, s.cfg.timeout); err != nil {
+		return err
+	}
+	s.env.GPU, s.env.Driver, s.gpuNames, err = s.gpu.describe(ctx)
+	return err
+}
+
 // allocate gets the buffers. A peer has those of the Go heap, as it would have
-// without this library.
+// without this library; on GPUs it has ours.
 func (s *job) allocate(ctx context.Context) error {
 	var largest int64
 	for _, sh := range s.sheets {
@@ -228,16 +254,22 @@ func (s *job) allocate(ctx context.Context) error {
 		}
 	}
 	region := regionBytes(largest, s.ranks, lastLevelCache(), s.cfg.warm)
-	if s.cfg.memory == "symmetric" {
-		var err error
-		if s.pool, err = symmetricPool(ctx, s.c, region); err != nil {
-			return err
+	var err error
+	switch {
+	case s.gpu != nil:
+		if region, err = s.gpu.region(largest, s.cfg.warm); err == nil {
+			s.pool, err = gpuMemory(ctx, s.gpu, region, s.cfg.memory, s.cfg.peer == "nccl-symmetric")
 		}
-	} else {
+	case s.cfg.memory == "symmetric":
+		s.pool, err = symmetricPool(ctx, s.c, region)
+	default:
 		s.pool = heapPool(region)
 	}
+	if err != nil {
+		return err
+	}
 	s.peerPool = s.pool
-	if s.peer != nil && s.peer.start != nil && s.cfg.memory == "symmetric" {
+	if s.apart() {
 		s.peerPool = heapPool(region)
 	}
 	runtime.GC()
@@ -255,9 +287,11 @@ func (s *job) sweep(ctx context.Context, cycle int) error {
 		var mk maker
 		for i, e := range sh.entries {
 			if i == 0 || e.typ != sh.entries[i-1].typ || e.op != sh.entries[i-1].op {
-				mk = newMaker(e.typ, sh.coll.reduces, e.op, s.ranks)
-				mk.fill(s.pool.src, s.c.Rank(), 0)
-				if s.peer != nil && s.peer.start != nil && s.cfg.memory == "symmetric" {
+				mk = s.newMaker(e.typ, sh.coll.reduces, e.op)
+				if err := s.pool.fill(mk, s.c.Rank()); err != nil {
+					return err
+				}
+				if s.apart() {
 					mk.fill(s.peerPool.src, s.c.Rank(), 0)
 				}
 			}

@@ -12,14 +12,18 @@ import (
 
 // A peer is what the library is compared with.
 type peer struct {
-	name  string // for people and results
-	start func(p *pass) contender
-	lines []record.Line // of another run, if nothing is started
+	name    string // for people and results
+	version string // and all that its results depend on, if that is more
+	start   func(p *pass) contender
+	lines   []record.Line // of another run, if nothing is started
 }
 
-// newPeer returns the peer that the flags name, or nil. MPI is up by now if it
-// is needed.
-func newPeer(cfg *config, c *comm.Communicator) (*peer, error) {
+// runs says whether the peer runs here, in turns with ours.
+func (p *peer) runs() bool { return p != nil && p.lines == nil }
+
+// newPeer returns the peer that the flags name, or nil. MPI and the GPUs are up by
+// now if they are needed.
+func newPeer(ctx context.Context, cfg *config, c *comm.Communicator, g *gpu) (*peer, error) {
 	switch cfg.peer {
 	case "":
 		return nil, nil
@@ -28,7 +32,13 @@ func newPeer(cfg *config, c *comm.Communicator) (*peer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("-peer: %w", err)
 		}
-		return &peer{name: "file:" + cfg.peerFile, lines: lines}, nil
+		return &peer{name: "file:" + cfg.peerFile, lines: append([]record.Line{}, lines...)}, nil
+	case "nccl", "nccl-symmetric":
+		p, err := newNCCL(ctx, g, cfg.peer == "nccl-symmetric")
+		if err != nil {
+			return nil, fmt.Errorf("-peer %s: %w", cfg.peer, err)
+		}
+		return p, nil
 	}
 	if rank, size := mpiloop.World(); rank != c.Rank() || size != c.Size() {
 		return nil, fmt.Errorf("-peer %s: MPI says rank %d of %d, and weft %d of %d: start the program with mpirun",

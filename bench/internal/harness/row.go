@@ -2,6 +2,8 @@ package harness
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/weft-go/weft/bench/internal/record"
@@ -21,7 +23,8 @@ func (r result) lines() []*record.Line {
 }
 
 // row measures one collective at one size.
-func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kernels.Op, count int64, mk maker) (result, error) {
+func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kernels.Op, count int64, mk maker) (r result, err error) {
+	var lanes []*lane
 	root := -1
 	if coll.rooted {
 		root = s.cfg.root
@@ -31,35 +34,55 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 		layout: newLayout(coll, count, t.Size(), s.ranks, int64(len(s.pool.src)), s.cfg.warm),
 		pool:   s.pool, make: mk,
 	}
-	if s.cfg.form == persistent {
+	switch {
+	case s.cfg.form == persistent:
 		p.limit(mostPersistent, int64(s.ranks))
+	case s.gpu != nil:
+		p.slots = gpuSlots(p.slots)
 	}
-	p.restore()
+	if s.cfg.form == graph {
+		p.wrap = max(p.slots, graphCalls)
+	}
+	if err := p.restore(); err != nil {
+		return result{}, err
+	}
+	defer func() {
+		for _, l := range lanes {
+			if b, ok := l.contender.(batcher); ok {
+				err = errors.Join(err, b.close())
+			}
+		}
+	}()
 	var ours, theirs [2]*lane // out of place, in place
-	var lanes []*lane
 	for place := range ours {
 		if place == 0 && coll.oneSided {
 			continue
 		}
 		mine := p.in(place == 1)
-		c, err := newWeft(s.c, mine, s.cfg.form)
+		c, err := s.ours(ctx, mine)
 		if err != nil {
 			return result{}, err
 		}
 		ours[place] = &lane{name: "weft", contender: c, pass: mine, tamper: s.program.tamper}
 		lanes = append(lanes, ours[place])
 	}
-	if s.peer != nil && s.peer.start != nil {
+	if s.peer.runs() {
 		for place := range theirs {
 			if ours[place] == nil {
 				continue
 			}
 			other := p.in(place == 1)
 			other.pool = s.peerPool
-			if place == 1 && s.cfg.memory == "symmetric" {
-				other.restore()
+			if place == 1 && s.apart() {
+				if err := other.restore(); err != nil {
+					return result{}, err
+				}
 			}
-			if c := s.peer.start(other); c != nil {
+			c, err := s.theirs(ctx, other)
+			if err != nil {
+				return result{}, fmt.Errorf("%s: %w", s.peer.name, err)
+			}
+			if c != nil {
 				theirs[place] = &lane{name: s.peer.name, contender: c, pass: other}
 				lanes = append(lanes, theirs[place])
 			}
@@ -74,7 +97,6 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 	if err != nil {
 		return result{}, err
 	}
-	var r result
 	for place, l := range ours {
 		if l == nil {
 			continue
@@ -106,18 +128,52 @@ func (s *job) events(ctx context.Context, before counters) (counters, error) {
 	return counters{sum[0], sum[1], sum[2], sum[3], sum[4]}, err
 }
 
+// ours is the contender that is this library.
+func (s *job) ours(ctx context.Context, p *pass) (contender, error) {
+	if s.gpu != nil {
+		return s.gpu.newGPU(ctx, s.gpu.weft(p), s.cfg.form)
+	}
+	return newWeft(s.c, p, s.cfg.form)
+}
+
+// theirs is the contender that is the peer, or nil where it has no such call.
+func (s *job) theirs(ctx context.Context, p *pass) (contender, error) {
+	if s.gpu == nil {
+		return s.peer.start(p), nil
+	}
+	k := s.gpu.peer(p)
+	if k == nil {
+		return nil, nil
+	}
+	return s.gpu.newGPU(ctx, k, s.cfg.form)
+}
+
+// apart says whether the peer has other memory than ours.
+func (s *job) apart() bool { return s.peer.runs() && s.gpu == nil && s.cfg.memory == "symmetric" }
+
+// transport is how the ranks reach each other.
+func (s *job) transport() string {
+	if s.gpu != nil {
+		return "cuda"
+	}
+	return transportName(s.c)
+}
+
 // line is what is told of a lane.
 func (s *job) line(l *lane, events counters) *record.Line {
 	p := l.pass
 	sum := summarize(l.samples)
 	line := &record.Line{
-		Library: "weft", Coll: p.coll.name, Algo: algorithm(s.c, p.call(), s.cfg.memory == "symmetric"),
-		Transport: transportName(s.c), Memory: s.cfg.memory, Form: string(s.cfg.form), Device: "cpu",
+		Library: "weft", Coll: p.coll.name, Algo: "device",
+		Transport: s.transport(), Memory: s.cfg.memory, Form: string(s.cfg.form), Device: s.cfg.device,
 		Ranks: s.ranks, Bytes: s.bytes, Count: p.count, Type: typeName(p.typ), Op: "none", Root: p.root, InPlace: p.inPlace,
 		TimeUS: sum.median * 1e6, P50US: sum.median * 1e6, P99US: sum.p99 * 1e6, MeanUS: sum.mean * 1e6,
 		SpreadPct: sum.spread * 100, Batch: l.batch, Batches: l.batches * s.cfg.blocks, Warm: s.cfg.warm,
 		Reports: events.reports, Retries: events.retries, Reroutes: events.reroutes,
 		ByAlias: events.alias, ByPointer: events.pointer, Env: s.env,
+	}
+	if s.gpu == nil {
+		line.Algo = algorithm(s.c, p.call(), s.cfg.memory == "symmetric")
 	}
 	setUsage(line, l.used)
 	if p.coll.reduces {

@@ -14,10 +14,10 @@ import (
 
 const (
 	batchTime  = 100 * time.Microsecond // what a batch should last at least
+	gpuTime    = time.Millisecond       // likewise on GPUs, whose first call comes later than the mark before it
 	mostBatch  = 2000                   // calls
 	mostBlocks = 2000                   // batches of a block
 	fewest     = 2                      // batches of a block
-	trialTime  = 300 * time.Microsecond // what the longest trial should last
 	trials     = 3                      // of each length
 )
 
@@ -36,6 +36,14 @@ type lane struct {
 	used    []float64 // its sums, of all ranks
 }
 
+// unit is the number of calls that the contender makes at once.
+func (l *lane) unit() int {
+	if b, ok := l.contender.(batcher); ok {
+		return b.unit()
+	}
+	return 1
+}
+
 // A meter measures the lanes of a row. All ranks do the same.
 type meter struct {
 	c    *comm.Communicator
@@ -46,12 +54,14 @@ type meter struct {
 
 func (m *meter) barrier(ctx context.Context) error { return collectives.Barrier(ctx, m.c) }
 
-// take returns the number of the next call and passes over so many.
-func (m *meter) take(calls int) int64 {
-	first := m.next
-	m.next += int64(calls)
+// take returns the number of the next call that is a multiple of unit, and passes over so many.
+func (m *meter) take(calls, unit int) int64 {
+	first := int64(roundUp(int(m.next), unit))
+	m.next = first + int64(calls)
 	return first
 }
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // agree returns the largest of all ranks' values.
 func (m *meter) agree(ctx context.Context, values []float64) error {
@@ -89,12 +99,12 @@ func (m *meter) measure(ctx context.Context, lanes []*lane) error {
 // plan warms a lane up and finds the length and the number of its batches.
 func (m *meter) plan(ctx context.Context, l *lane) error {
 	if m.cfg.warmup > 0 {
-		if _, err := m.timed(ctx, l, m.cfg.warmup); err != nil {
+		if _, err := m.timed(ctx, l, roundUp(m.cfg.warmup, l.unit())); err != nil {
 			return err
 		}
 	}
 	var each float64 // seconds per call
-	for calls := 1; ; calls *= 2 {
+	for calls := l.unit(); ; calls *= 2 {
 		trial := make([]float64, trials)
 		for i := range trial {
 			d, err := m.timed(ctx, l, calls)
@@ -107,22 +117,30 @@ func (m *meter) plan(ctx context.Context, l *lane) error {
 			return err
 		}
 		least := slices.Min(trial) // the one that was disturbed least
-		if each = least / float64(calls); least >= trialTime.Seconds() || calls >= mostBatch {
+		if each = least / float64(calls); least >= 3*m.cfg.batchTime().Seconds() || calls >= mostBatch {
 			break
 		}
 	}
 	each = max(each, 1e-9)
-	l.batch = batchLength(m.cfg, l.pass, each)
+	l.batch = roundUp(batchLength(m.cfg, l.pass, each), l.unit())
 	l.batches = batchCount(m.cfg, l.batch, each)
 	l.samples = make([][]float64, 0, m.cfg.blocks)
 	return nil
+}
+
+// batchTime is what a batch should last at least. The longest trial lasts three times that.
+func (c *config) batchTime() time.Duration {
+	if c.device == "cuda" {
+		return gpuTime
+	}
+	return batchTime
 }
 
 // batchLength is the number of calls in a batch if one takes so many seconds.
 func batchLength(cfg *config, p *pass, each float64) int {
 	n := cfg.batch
 	if n == 0 {
-		n = int(math.Ceil(min(batchTime.Seconds()/each, mostBatch) - 1e-6))
+		n = int(math.Ceil(min(cfg.batchTime().Seconds()/each, mostBatch) - 1e-6))
 		if cfg.iters > 0 {
 			n = min(n, max(1, cfg.iters/(fewest*cfg.blocks)))
 		}
@@ -148,7 +166,7 @@ func (m *meter) timed(ctx context.Context, l *lane, calls int) (time.Duration, e
 	if err := m.barrier(ctx); err != nil {
 		return 0, err
 	}
-	d, err := l.contender.run(ctx, m.take(calls), calls)
+	d, err := l.contender.run(ctx, m.take(calls, l.unit()), calls)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", l.name, err)
 	}
@@ -159,7 +177,9 @@ func (m *meter) timed(ctx context.Context, l *lane, calls int) (time.Duration, e
 // that what is timed is what is right.
 func (m *meter) block(ctx context.Context, l *lane, last bool) error {
 	if m.cfg.warm && l.pass.inPlace {
-		l.pass.restore()
+		if err := l.pass.restore(); err != nil {
+			return err
+		}
 	}
 	samples := make([]float64, l.batches)
 	watch := startWatch(m.c)
@@ -173,14 +193,13 @@ func (m *meter) block(ctx context.Context, l *lane, last bool) error {
 	watch.stop(m.c, l.batches*l.batch, &l.use)
 	l.samples = append(l.samples, samples)
 	if last && m.cfg.check > 0 && !l.pass.inPlace {
+		if err := l.pass.pull(m.next - 1); err != nil {
+			return err
+		}
 		l.wrong += l.pass.verify(m.next-1, l.tamper)
 	}
 	return nil
 }
-
-// restore makes what is in the destinations what is in the sources: in-place
-// calls begin there.
-func (p *pass) restore() { copy(p.pool.dst, p.pool.src) }
 
 // collect replaces each sample by the largest of all ranks, and adds up what is wrong
 // and what was used.

@@ -16,9 +16,9 @@ type Line struct {
 	Coll      string   `json:"coll"`
 	Algo      string   `json:"algo"`      // what ran, as the library says
 	Transport string   `json:"transport"` // between the ranks
-	Memory    string   `json:"memory"`    // symmetric or slice
-	Form      string   `json:"form"`      // of the calls: blocking, persistent or started
-	Device    string   `json:"device"`    // where the data is
+	Memory    string   `json:"memory"`    // symmetric or slice; on GPUs symmetric or plain
+	Form      string   `json:"form"`      // of the calls: blocking, persistent or started; on GPUs graph or stream
+	Device    string   `json:"device"`    // where the data are: cpu or cuda
 	Ranks     int      `json:"ranks"`
 	Bytes     int64    `json:"bytes"` // by the conventions of nccl-tests
 	Count     int64    `json:"count"` // elements, likewise
@@ -84,7 +84,10 @@ type Env struct {
 	Kernel   string `json:"kernel"`
 	Go       string `json:"go"`
 	MPI      string `json:"mpi"`
-	Revision string `json:"revision"` // of weft
+	GPU      string `json:"gpu,omitempty"`    // model, if the data are on GPUs
+	Driver   string `json:"driver,omitempty"` // of GPUs
+	NCCL     string `json:"nccl,omitempty"`   // of a peer, with the environment's settings for it
+	Revision string `json:"revision"`         // of weft
 	Command  string `json:"command"`
 }
 
