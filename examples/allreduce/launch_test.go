@@ -112,7 +112,7 @@ func TestNoLauncher(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-ranks", "0"}, {"-epochs", "-1"}, {"-nonsense"}, {"argument"}} {
+	for _, args := range [][]string{{"-ranks", "0"}, {"-epochs", "-1"}, {"-nonsense"}, {"argument"}, {"-device", "tpu"}} {
 		r := program(t, nil, args...)
 		require.Equal(t, 2, r.status, "%v", args)
 		require.Empty(t, r.stdout)

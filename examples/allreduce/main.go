@@ -9,6 +9,10 @@
 // any launcher, when its ranks are goroutines:
 //
 //	go run ./examples/allreduce
+//
+// Where all ranks have a GPU, or several share one, the gradients are summed on GPUs, with the
+// same bits; -device cpu or -device cuda decide otherwise. They are computed on the CPUs all the
+// same.
 package main
 
 import (
@@ -18,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +37,9 @@ func main() {
 	flag.IntVar(&opt.epochs, "epochs", 30, "number of passes over the training images")
 	flag.Float64Var(&opt.accuracy, "accuracy", 0.95, "fail if less than this `share` of the test images is recognised")
 	flag.Uint64Var(&opt.seed, "seed", 1, "seed of all random choices")
+	flag.StringVar(&opt.device, "device", "auto", "`where` gradients are summed: cpu, cuda (GPUs), or auto, GPUs if there are any")
 	flag.Parse()
-	if flag.NArg() > 0 || opt.ranks < 1 || opt.epochs < 1 {
+	if flag.NArg() > 0 || opt.ranks < 1 || opt.epochs < 1 || !slices.Contains([]string{"auto", "cpu", "cuda"}, opt.device) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -99,7 +105,11 @@ func run(ctx context.Context, c *comm.Communicator, opt options, stdout io.Write
 	fmt.Fprintf(stdout, "%d ranks, %d images to train and %d to test with, %d parameters\n",
 		c.Size(), len(images), len(tests), numParams)
 
-	w := &together{Communicator: c}
+	t := &together{Communicator: c}
+	w, err := chooseWorld(ctx, t, opt.device, numParams+2, stdout)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	var last epoch
 	p, err := train(ctx, w, images, tests, opt, func(e epoch) {
@@ -112,9 +122,14 @@ func run(ctx context.Context, c *comm.Communicator, opt options, stdout io.Write
 	if err != nil {
 		return err
 	}
-	seconds := []float64{time.Since(start).Seconds(), w.spent.Seconds()}
+	seconds := []float64{time.Since(start).Seconds(), t.spent.Seconds()}
 	if err := collectives.AllReduce(ctx, c, seconds, seconds, kernels.Max); err != nil {
 		return err
+	}
+	if g, ok := w.(*onGPUs); ok {
+		if err := g.close(); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(stdout, "training took %.3f s, at most %.3f s of it in communication\n", seconds[0], seconds[1])
 

@@ -45,9 +45,9 @@ func TestHash(t *testing.T) {
 // trainOptions are the default options, or quicker ones where needed.
 func trainOptions(ranks int) options {
 	if raceEnabled {
-		return options{ranks: ranks, epochs: 2, accuracy: 0.8, seed: 1}
+		return options{ranks: ranks, epochs: 2, accuracy: 0.8, seed: 1, device: "auto"}
 	}
-	return options{ranks: ranks, epochs: 30, accuracy: 0.95, seed: 1}
+	return options{ranks: ranks, epochs: 30, accuracy: 0.95, seed: 1, device: "auto"}
 }
 
 func TestRunLocal(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRunLocal(t *testing.T) {
 
 func TestRunLocalNotLearnt(t *testing.T) {
 	var stdout strings.Builder
-	err := runLocal(t.Context(), options{ranks: 3, epochs: 1, accuracy: 0.95, seed: 1}, &stdout)
+	err := runLocal(t.Context(), options{ranks: 3, epochs: 1, accuracy: 0.95, seed: 1, device: "auto"}, &stdout)
 	require.ErrorContains(t, err, "not learnt enough")
 	require.NotContains(t, stdout.String(), "result")
 }
