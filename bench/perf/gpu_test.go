@@ -29,7 +29,8 @@ func doubles(t *testing.T, flags ...string) {
 	require.NoError(t, err)
 	t.Setenv("WEFT_CUDA_DRIVER", driver)
 	t.Setenv("WEFT_DOUBLE_QUIET", "1")
-	t.Setenv("WEFT_DOUBLE_MS", "10") // so that the first trial is long enough
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // under the race detector ranks would wait for a second at their end
+	t.Setenv("WEFT_DOUBLE_MS", "10")        // so that the first trial is long enough
 	t.Setenv("WEFT_NCCL", nccl)
 }
 
@@ -45,7 +46,7 @@ func TestGPUChecks(t *testing.T) {
 	} {
 		t.Run(strings.Join([]string{test.form, test.memory, test.peer}, " "), func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "out.jsonl")
-			args := "-device cuda -n 40 -blocks 2 -b 8 -e 512K -f 256 -c 3 -coll all -json " + file +
+			args := "-device cuda -n 40 -blocks 2 -b 8 -e 64K -f 90 -c 3 -coll all -json " + file +
 				" -form " + test.form + " -memory " + test.memory + " -peer " + test.peer
 			j := ranktest.Start(t, 1, "perf", harnesstest.Args(args))
 			j.Succeed(t, time.Minute)
@@ -126,15 +127,6 @@ func TestGPUErrors(t *testing.T) {
 		{"nccl", "", "/nonexistent/libnccl.so.2", "-device cuda -peer nccl", "-peer nccl: no NCCL: /nonexistent/libnccl.so.2"},
 		{"old", "", "old", "-device cuda -peer nccl-symmetric", "ncclMemAlloc: not in this NCCL (2.18.3)"},
 		{"windows", "", "", "-device cuda -peer nccl-symmetric", "NCCL has no symmetric memory on these devices"},
-		{"cpu", "", "", "-peer nccl", "nccl does not go with -device cpu"},
-		{"mpi", "", "", "-device cuda -peer mpi", "mpi does not go with -device cuda"},
-		{"form", "", "", "-device cuda -form started", "started is no form of calls with -device cuda"},
-		{"host form", "", "", "-form graph", "graph is no form of calls with -device cpu"},
-		{"memory", "", "", "-device cuda -memory slice", "known are symmetric, plain with -device cuda"},
-		{"plain", "", "", "-device cuda -memory plain -peer nccl-symmetric", "nccl-symmetric has symmetric memory, not plain"},
-		{"scan", "", "", "-device cuda -coll allreduce,scan", "there is no scan on GPUs"},
-		{"device", "", "", "-device tpu", "known are cpu, cuda"},
-		{"algo", "", "", "-device cuda -algo ring", "algorithms can't be asked for on GPUs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.nccl == "old" {

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-go/weft/internal/cuda/cudatest"
 )
 
-var gpuArgs = []string{"-epochs", "2", "-accuracy", "0.5"}
+var gpuArgs = []string{"-epochs", "1", "-accuracy", "0.3"}
 
 // digest runs the program to its end and returns the digest of its parameters.
 func digest(t *testing.T, ranks int, launcher []string, args ...string) (digest, output string) {

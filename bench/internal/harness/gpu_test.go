@@ -2,6 +2,7 @@ package harness
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +61,18 @@ func TestGPUFlags(t *testing.T) {
 	require.Equal(t, "slice", cfg.memory)
 	_, err = parseFlags("ring", "ring", []string{"-device", "cuda"}, io.Discard)
 	require.ErrorContains(t, err, "algorithms can't be asked for")
+	for args, want := range map[string]string{
+		"-peer nccl":                                      "nccl does not go with -device cpu",
+		"-form graph":                                     "graph is no form of calls with -device cpu",
+		"-device cuda -peer mpi":                          "mpi does not go with -device cuda",
+		"-device cuda -form started":                      "started is no form of calls with -device cuda",
+		"-device cuda -memory slice":                      "known are symmetric, plain with -device cuda",
+		"-device cuda -memory plain -peer nccl-symmetric": "nccl-symmetric has symmetric memory, not plain",
+		"-device cuda -coll allreduce,scan":               "there is no scan on GPUs",
+		"-device cuda -algo ring":                         "algorithms can't be asked for on GPUs",
+		"-device tpu":                                     "known are cpu, cuda",
+	} {
+		_, err := parseFlags("perf", "", strings.Fields(args), io.Discard)
+		require.ErrorContains(t, err, want, args)
+	}
 }
