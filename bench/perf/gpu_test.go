@@ -1,4 +1,6 @@
-//go:build linux && !android && (amd64 || arm64) && !nocuda
+//go:build linux && !android && (amd64 || arm64) && !nocuda && !mpi
+
+// With the build tag mpi all of this would be the same.
 
 package main
 

@@ -30,6 +30,12 @@
 // What is printed as spread is half the range of the middle half of the samples,
 // or of the blocks' medians if that is more, as a part of the median.
 //
+// On GPUs (-device cuda) the time of a batch is that between two events on the rank's
+// stream, behind a barrier of all ranks' GPUs, and a batch lasts about 1 ms. Calls are
+// captured in graphs of 20 and those launched, or enqueued one by one; the peer, NCCL, is
+// called likewise, on the same stream and buffers. Up to 160 slots rotate. Inputs are made
+// and results checked in a mirror of the buffers on the host. docs/cuda.md has the rest.
+//
 // All that takes a second or so for a row, and a virtual machine may be faster a
 // minute later. Therefore -N repeats the whole sweep, and a row is then made of
 // all cycles, as [record.Merge] says: medians of medians, ratios of times from
