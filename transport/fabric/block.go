@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/weft-go/weft/transport/internal/mapped"
 )
@@ -134,10 +135,18 @@ func (b block) publish(entries []bindingEntry) {
 	b.word(blockGen).Add(1)
 }
 
+// An owner that does not run for a while may have begun to publish: readers yield to it,
+// and then sleep. One that was killed there is waited for no longer than a second or two.
+const (
+	entriesYields = 1000
+	entriesSleeps = 10000
+	entriesSleep  = 100 * time.Microsecond
+)
+
 // entries reads the bindings as they were at one generation. It fails if they
 // keep changing, and if they are no bindings.
 func (b block) entries() (gen uint64, entries []bindingEntry, ok bool) {
-	for range 1000 {
+	for tries := range entriesYields + entriesSleeps {
 		if gen = b.word(blockGen).Load(); gen%2 == 0 {
 			n := b.word(blockBindings).Load()
 			if n > MaxBindings {
@@ -155,7 +164,11 @@ func (b block) entries() (gen uint64, entries []bindingEntry, ok bool) {
 				return gen, entries, true
 			}
 		}
-		runtime.Gosched()
+		if tries < entriesYields {
+			runtime.Gosched()
+		} else {
+			time.Sleep(entriesSleep)
+		}
 	}
 	return 0, nil, false
 }
