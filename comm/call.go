@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weft-go/weft/kernels"
+	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/progress"
 )
 
@@ -318,7 +319,14 @@ func (c *Communicator) fail(seq uint64, err error) error {
 	var wait *progress.WaitError
 	var mismatch *progress.MismatchError
 	var abort *AbortError
+	var member *transport.MemberError
 	stopped := c.stop.Err()
+	if stopped == nil && errors.As(err, &member) {
+		// That rank says why. What this one has to say is of no use to anybody.
+		if e := c.await(c.ctx, nil, func() int { return member.Member }); e != nil {
+			err, stopped = e, c.stop.Err()
+		}
+	}
 	switch {
 	case stopped != nil && errors.Is(err, stopped):
 	case errors.As(err, &wait):

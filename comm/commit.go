@@ -100,7 +100,7 @@ func (c *Communicator) awaitVotes(seq uint64) error {
 	a := &c.agreement
 	v := &a.votes
 	call, _ := c.log.load(seq)
-	began, stall := time.Now(), progress.StallAfter
+	began, stall, deadline := time.Now(), progress.StallAfter, c.engine.Deadline()
 	if v.look == nil {
 		v.look = time.NewTimer(mailEvery)
 	} else {
@@ -134,10 +134,10 @@ func (c *Communicator) awaitVotes(seq uint64) error {
 		case <-v.look.C:
 			v.look.Reset(mailEvery)
 			c.messages.idle() // a peer may be held up by a message to this rank
-			switch waited := time.Since(began); {
-			case waited >= c.timeout:
+			switch now := time.Now(); {
+			case !now.Before(deadline):
 				failure = fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)
-			case waited >= stall:
+			case now.Sub(began) >= stall:
 				stall += progress.StallAfter
 				c.onStall(max(missing, 0))
 			}

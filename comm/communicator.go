@@ -20,6 +20,7 @@ type Communicator struct {
 	rank    int
 	members []int // world rank of each rank
 	timeout time.Duration
+	madeBy  time.Time // when making it ends by itself; zero once it is made
 	logger  *slog.Logger
 
 	engine    *progress.Engine

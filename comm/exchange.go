@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +113,7 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 		}
 	}
 	if c.Size() > 1 {
-		if err := c.await(ctx, r); err != nil {
+		if err := c.await(ctx, r.done, r.missing(c)); err != nil {
 			return nil, err
 		}
 	}
@@ -140,45 +141,64 @@ func (c *Communicator) exchange(ctx context.Context, m bootstrap.Message) ([]boo
 // mailEvery is how often a rank that waits in an exchange looks for messages.
 const mailEvery = 5 * time.Millisecond
 
-// await waits until all parts of a round are there.
-func (c *Communicator) await(ctx context.Context, r *round) error {
-	timeout := time.NewTimer(c.timeout)
+// missing returns a function that says which rank's part of a round is not there.
+func (r *round) missing(c *Communicator) func() int {
+	return func() int {
+		c.xchg.mu.Lock()
+		defer c.xchg.mu.Unlock()
+		if p := slices.Index(r.have, false); p >= 0 {
+			return p
+		}
+		return c.rank
+	}
+}
+
+// deadline is when the waits of this rank's call, or of making the communicator, end.
+// All of them together have the timeout.
+func (c *Communicator) deadline() time.Time {
+	switch {
+	case callState(c.state.Load()).running():
+		return c.engine.Deadline()
+	case c.madeBy.IsZero():
+		return time.Now().Add(c.timeout)
+	}
+	return c.madeBy
+}
+
+// await waits until done is closed, which holds missing up.
+func (c *Communicator) await(ctx context.Context, done <-chan struct{}, missing func() int) error {
+	timeout := time.NewTimer(time.Until(c.deadline()))
 	defer timeout.Stop()
 	stall := time.NewTicker(progress.StallAfter)
 	defer stall.Stop()
 	mail := time.NewTicker(mailEvery)
 	defer mail.Stop()
-	missing := func() int {
-		c.xchg.mu.Lock()
-		defer c.xchg.mu.Unlock()
-		for p, have := range r.have {
-			if !have {
-				return p
-			}
-		}
-		return c.rank
-	}
 	for {
+		var err error
 		select {
-		case <-r.done:
+		case <-done:
 			return nil
 		case <-c.stop.Done():
-			select {
-			case <-r.done: // it was complete before
-				return nil
-			default:
-				return c.stop.Err()
-			}
+			err = c.stop.Err()
 		case <-ctx.Done():
-			return &progress.WaitError{Peer: missing(), Err: ctx.Err()}
+			err = &progress.WaitError{Peer: missing(), Err: ctx.Err()}
 		case <-timeout.C:
-			return &progress.WaitError{Peer: missing(), Err: fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)}
+			err = &progress.WaitError{Peer: missing(), Err: fmt.Errorf("%w after %v", context.DeadlineExceeded, c.timeout)}
 		case <-stall.C:
 			c.onStall(missing())
 		case <-mail.C:
 			if c.messages != nil {
 				c.messages.idle() // a peer may be held up by a message to this rank
 			}
+		}
+		if err == nil {
+			continue
+		}
+		select {
+		case <-done: // before that, or while this process was stopped
+			return nil
+		default:
+			return err
 		}
 	}
 }

@@ -115,6 +115,10 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		timeout: timeout, stop: progress.NewStop(), buffers: map[freer]struct{}{},
 		commits: w.settings.commit && len(members) > 1,
 	}
+	c.madeBy = time.Now().Add(timeout)
+	if parent != nil { // it is part of a call
+		c.madeBy = parent.engine.Deadline()
+	}
 	c.agreement.part = lane.NewAgreement[*record](c.rank, len(members))
 	if c.commits {
 		c.agreement.votes.news = make(chan struct{}, 1)
@@ -141,6 +145,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		// Nobody goes on before all have what they need.
 		_, err = c.exchange(ctx, bootstrap.Message{})
 	}
+	c.madeBy = time.Time{}
 	if err == nil {
 		return c, nil
 	}

@@ -33,7 +33,8 @@ type Option func(*settings) error
 
 // WithTimeout sets the deadline of calls whose context has none (WEFT_TIMEOUT,
 // default [DefaultTimeout]). It counts from the moment at which a call begins to
-// wait; the ranks should agree on it. Zero or less is an error.
+// wait, and all waits of the call have it together; the ranks should agree on it. It
+// bounds what Init does once the ranks have met as well. Zero or less is an error.
 func WithTimeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {

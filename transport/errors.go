@@ -27,6 +27,23 @@ var (
 	ErrClosed = errors.New("transport is closed")
 )
 
+// A MemberError says that another member of a group can't go on. Why, that member
+// knows.
+type MemberError struct{ Member int }
+
+func (e *MemberError) Error() string { return fmt.Sprintf("member %d can't go on", e.Member) }
+
+// OthersGo returns a [MemberError] if a member of a group other than me gave an empty
+// export, as one does that can't go on.
+func OthersGo(all []Exported, me int) error {
+	for i, x := range all {
+		if i != me && x.Handle == ([HandleBytes]byte{}) {
+			return &MemberError{i}
+		}
+	}
+	return nil
+}
+
 // A FabricError says which phase failed for good, and where.
 type FabricError struct {
 	Op       OpKind

@@ -29,7 +29,10 @@ type Transport interface {
 	// of a group, each of which calls it with its own rank me of n, the same
 	// configuration and its own replica, bound at offset 0. exchange is an
 	// all-gather among the members; it is called the same number of times by
-	// all, by a member that can't go on as well, so that nobody waits for it.
+	// all, by a member that can't go on as well, so that nobody waits for it: the
+	// others get a [MemberError]. A member for which exchange fails calls it no more.
+	// With an error there may be an endpoint all the same. Others may be about to
+	// reach it: it is to be destroyed when all know that they can't go on.
 	JoinMulticast(ctx context.Context, cfg EndpointConfig, me, n int, replica Memory, exchange Exchange) (Endpoint, error)
 	// NewCompletion returns a completion whose phases expect 1…[MaxArrivals] arrivals.
 	NewCompletion(arrivals int) (Completion, error)
@@ -111,13 +114,6 @@ type Access interface {
 	Raise(offset, value uint64) error
 	// Load copies from offset to dst.
 	Load(dst []byte, offset uint64) error
-}
-
-// A Streamer is a transport whose operations are copies by this rank's processor.
-type Streamer interface {
-	// Stream has long puts go around the processor's caches from now on, or no more. It
-	// changes no results, and may be called at any time.
-	Stream(on bool)
 }
 
 // A Waker wakes the owner of memory whose words were changed by a store instead of an

@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weft-go/weft/transport"
@@ -143,13 +142,11 @@ func (t *Transport) JoinMulticast(ctx context.Context, cfg transport.EndpointCon
 			err = j.e.Bind(0, mine)
 		}
 	}
-	if err = j.tell(ctx, exchange, err); err != nil {
-		if j.e != nil {
-			err = errors.Join(err, j.e.Destroy())
-		}
+	err = j.tell(ctx, exchange, err)
+	if j.e == nil {
 		return nil, err
 	}
-	return j.e, nil
+	return j.e, err
 }
 
 // joining is the making of a multicast endpoint by one member.
@@ -158,6 +155,7 @@ type joining struct {
 	me, n int
 	size  uint64
 	e     *endpoint
+	alone bool // an exchange has failed
 }
 
 // begin checks what can be checked alone, and fills in what this member exports.
@@ -191,12 +189,20 @@ func (j *joining) begin(cfg transport.EndpointConfig, mine transport.Memory, x *
 	return err
 }
 
-// exchange takes part in one exchange, whatever err is, and adds to it.
+// exchange takes part in one exchange, whatever err is, and adds to it. After one that
+// failed there are no more: each could take as long as that one.
 func (j *joining) exchange(ctx context.Context, x transport.Exported, exchange transport.Exchange, err error) ([]transport.Exported, error) {
+	if j.alone {
+		x.Close()
+		return nil, err
+	}
 	all, xerr := exchange(ctx, x)
 	x.Close()
-	if err == nil {
-		err = xerr
+	if xerr != nil {
+		j.alone = true
+		if err == nil {
+			err = xerr
+		}
 	}
 	if err == nil && len(all) != j.n {
 		err = fmt.Errorf("fabric: an exchange among %d members gave %d exports: %w", j.n, len(all), transport.ErrHandle)
@@ -207,6 +213,9 @@ func (j *joining) exchange(ctx context.Context, x transport.Exported, exchange t
 // add imports the devices of all members and the endpoint of the first, and adds
 // this rank's device.
 func (j *joining) add(all []transport.Exported) error {
+	if err := transport.OthersGo(all, j.me); err != nil {
+		return err
+	}
 	members := map[uint64]int{} // by device
 	for i, x := range all {
 		d, h, err := j.t.importDevice(x)
@@ -244,6 +253,9 @@ func (j *joining) tell(ctx context.Context, exchange transport.Exchange, err err
 		x, err = j.t.exportDevice(handle{what: handleJoined, size: j.size})
 	}
 	all, err := j.exchange(ctx, x, exchange, err)
+	if err == nil {
+		err = transport.OthersGo(all, j.me)
+	}
 	for i, x := range all {
 		if err == nil {
 			var h handle
@@ -251,7 +263,7 @@ func (j *joining) tell(ctx context.Context, exchange transport.Exchange, err err
 				err = transport.ErrHandle
 			}
 			if err != nil {
-				err = fmt.Errorf("fabric: multicast endpoint: member %d can't go on: %w", i, err)
+				err = fmt.Errorf("fabric: multicast endpoint: member %d: %w", i, err)
 			}
 		}
 	}

@@ -176,11 +176,12 @@ func TestNothingLeaks(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NoError(t, multi.Destroy())
-		_, err = a.JoinMulticast(t.Context(), transport.EndpointConfig{Size: 2048}, 0, 2, m, func(_ context.Context, _ transport.Exported) ([]transport.Exported, error) {
+		multi, err = a.JoinMulticast(t.Context(), transport.EndpointConfig{Size: 2048}, 0, 2, m, func(_ context.Context, _ transport.Exported) ([]transport.Exported, error) {
 			x, err := e.Export()
 			return []transport.Exported{{}, x}, err
 		})
 		require.ErrorIs(t, err, transport.ErrHandle)
+		require.NoError(t, multi.Destroy(), "what was made before the error")
 		require.NoError(t, in.Destroy())
 		require.NoError(t, e.Destroy())
 		require.NoError(t, m.Free())

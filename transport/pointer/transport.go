@@ -19,8 +19,6 @@ type Transport struct {
 	// replace it under mu.
 	table atomic.Pointer[[]*endpoint]
 
-	streams atomic.Bool // long puts go around the caches
-
 	mu     sync.Mutex
 	next   transport.EndpointID
 	closed bool
@@ -29,7 +27,6 @@ type Transport struct {
 var (
 	_ transport.Transport = (*Transport)(nil)
 	_ transport.Mapper    = (*Transport)(nil)
-	_ transport.Streamer  = (*Transport)(nil)
 )
 
 // NewLocal returns a transport between goroutines of one process. Each rank
@@ -47,9 +44,6 @@ func newTransport(alloc func(uint64) (*memory, error)) *Transport {
 
 // Name implements [transport.Transport].
 func (t *Transport) Name() string { return t.name }
-
-// Stream implements [transport.Streamer].
-func (t *Transport) Stream(on bool) { t.streams.Store(on) }
 
 // Limits implements [transport.Transport].
 func (t *Transport) Limits() transport.Limits {
@@ -121,6 +115,9 @@ func (t *Transport) JoinMulticast(ctx context.Context, cfg transport.EndpointCon
 	if err == nil {
 		err = xerr
 	}
+	if err == nil {
+		err = transport.OthersGo(all, me)
+	}
 	if err == nil && len(all) != n {
 		err = fmt.Errorf("pointer: an exchange among %d members gave %d exports: %w", n, len(all), transport.ErrHandle)
 	}
@@ -137,10 +134,7 @@ func (t *Transport) JoinMulticast(ctx context.Context, cfg transport.EndpointCon
 	if err == nil {
 		err = t.register(multi)
 	}
-	if err != nil {
-		return nil, errors.Join(err, multi.Destroy())
-	}
-	return multi, nil
+	return multi, err
 }
 
 // addOwn makes the endpoint of this member's replica and exports it.

@@ -70,8 +70,6 @@ type Engine struct {
 	shorts *shorts // nil where there are none
 	stages *stages // likewise
 
-	farness farness
-
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
 }
@@ -143,7 +141,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.openStages(); err != nil {
 		return nil, e.notMade(err)
 	}
-	e.farness.watch(e.t, l.Ranks, cfg.Policy)
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
 }
@@ -249,7 +246,9 @@ func (e *Engine) Close() error {
 		}
 	}
 	e.group.answering.Wait()
-	errs = append(errs, e.group.multi.close())
+	for _, m := range append(e.group.unmade, e.group.multi) {
+		errs = append(errs, m.close())
+	}
 	if e.own != nil {
 		errs = append(errs, e.own.Destroy())
 	}
@@ -289,6 +288,13 @@ func (e *Engine) Begin(ctx context.Context, timeout time.Duration, seq uint64, s
 	if e.used {
 		e.renewParts()
 	}
+}
+
+// Deadline is when the waits of the current call end by their timeout; zero: never. The
+// first that is not short sets it, and this may be one.
+func (e *Engine) Deadline() time.Time {
+	e.wait.startClock()
+	return e.wait.deadline
 }
 
 func (e *Engine) renewParts() {
@@ -403,9 +409,6 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		}
 		slot := e.lanes.slot(peer, p)
 		msg = e.mem.at(slot, p.Room)
-	}
-	if by == lane.Counted && e.farness.due(n) && len(msg) >= tagBytes+n {
-		e.farness.look(peer, msg)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}

@@ -38,7 +38,8 @@ type group struct {
 	flights  [maxFlights]flight
 	started  uint64 // phases so far
 
-	replaced uint64 // cells, of memory that is gone
+	replaced uint64  // cells, of memory that is gone
+	unmade   []multi // what could not be made: it goes with the engine
 
 	reached []transport.Access // the replicas by pointer, in the order of ranks; nil if not all are
 	loaded  [][]byte           // what was read there
@@ -86,7 +87,9 @@ func (e *Engine) boardCells(cellBytes uint64) (cells, reserve int) {
 // given bytes for what each rank contributes, and cells of at least cellBytes for what
 // it posts. All ranks call it at the same place of the same call with the same sizes.
 // It is an all-gather when the memory must grow, or when a rank said that few of its
-// cells are left: then what it held before is lost. In between it does nothing.
+// cells are left: then what it held before is lost. In between it does nothing. After
+// an error the engine is good for nothing but Close. What was made by then is not
+// taken away before: others, which may not know yet, may reach for it.
 func (e *Engine) OpenMulti(ctx context.Context, bytes, cellBytes uint64) error {
 	g := &e.group
 	if err := e.Settle(); err != nil {
@@ -117,7 +120,8 @@ func (e *Engine) OpenMulti(ctx context.Context, bytes, cellBytes uint64) error {
 		err = next.ep.Ready(ctx)
 	}
 	if err != nil {
-		return errors.Join(err, next.close())
+		g.unmade = append(g.unmade, next)
+		return err
 	}
 	old := g.multi
 	g.serving.Lock()

@@ -204,7 +204,13 @@ func checkMulticastFailure(t *testing.T, open New) {
 			return ts[r].JoinMulticast(t.Context(), good, 0, 0, mem[r], x)
 		}, true},
 		{"exchange fails", func(r int, x transport.Exchange) (transport.Endpoint, error) {
-			return ts[r].JoinMulticast(t.Context(), good, r, n, mem[r], func(context.Context, transport.Exported) ([]transport.Exported, error) { return nil, boom })
+			calls := 0
+			return ts[r].JoinMulticast(t.Context(), good, r, n, mem[r], func(context.Context, transport.Exported) ([]transport.Exported, error) {
+				if calls++; calls > 1 {
+					t.Errorf("member %d goes on after an exchange that failed", r)
+				}
+				return nil, boom
+			})
 		}, true},
 		{"exchange of too few", func(r int, x transport.Exchange) (transport.Endpoint, error) {
 			return ts[r].JoinMulticast(t.Context(), good, r, n, mem[r], func(ctx context.Context, mine transport.Exported) ([]transport.Exported, error) {
@@ -229,17 +235,19 @@ func checkMulticastFailure(t *testing.T, open New) {
 		t.Run(c.name, func(t *testing.T) {
 			x := newExchanger(n)
 			start := time.Now()
-			errs := make([]error, n)
+			errs, ends := make([]error, n), make([]transport.Endpoint, n)
 			inParallel(n, func(r int) {
 				e, err := c.join(r, x.as(r))
-				if errs[r] = err; err == nil {
-					errs[r] = e.Destroy()
-				} else if e != nil {
-					errs[r] = nil // an endpoint and an error
+				errs[r] = err
+				if e != nil { // with an error as well
+					ends[r] = e
 				}
 			})
 			require.Less(t, time.Since(start), patience)
 			for r, err := range errs {
+				if ends[r] != nil {
+					require.NoError(t, ends[r].Destroy(), "member %d", r)
+				}
 				if c.all {
 					require.Error(t, err, "member %d", r)
 					require.NotErrorIs(t, err, errNobody, "member %d", r)
