@@ -24,6 +24,9 @@ type Layout struct {
 	// of CounterAlign; 0 if there is none. See stages.
 	StageSlots, StageBytes int
 
+	// ManyShorts: ranks may be ahead by more messages of few bytes, see shorts.
+	ManyShorts bool
+
 	MailCells     int // of a mail lane; 0 if there are none
 	MailSlotBytes int // as SlotBytes, tag and header included
 
@@ -108,9 +111,10 @@ func DefaultLayout(n int) Layout {
 }
 
 // Crowded returns the layout for ranks that share processors: fewer and larger slots of
-// stages. Each round of a call costs switches from one rank to the next, so that more is to
-// be done in one.
+// stages, and longer rings of shorts. Each round of a call costs switches from one rank to
+// the next, so that more is to be done in one.
 func (l Layout) Crowded() Layout {
+	l.ManyShorts = true
 	if l.StageSlots > 0 {
 		l.StageSlots, l.StageBytes = l.StageSlots/2, l.StageBytes*2
 	}

@@ -16,7 +16,9 @@ import (
 //	head: the payload, if it has 56 bytes at most
 //	body: else the payload, in lines of its own, if it has 576 bytes at most
 //
-// Still longer ones are elsewhere, and of them there may be fewer at a time.
+// Still longer ones are elsewhere, and of them there may be fewer at a time. So are all that
+// are longer than a head where each rank has a processor: there the ring is short, and its
+// lines, which go to and fro between two caches, should be as few as can be.
 //
 // The word is stored last, and the message is there when its word is. Up to 56 bytes it
 // travels in one line. Longer ones fill whole lines, which processors write without
@@ -35,6 +37,8 @@ import (
 // say, may be ahead by a ring.
 type shorts struct {
 	number uint64 // of the current exchange
+	slots  uint64 // of a ring, a power of two
+	near   int    // bytes of what lies in slots, at most
 	peers  []shortPeer
 	base   uint64 // of the engine's memory
 	err    error  // why the current exchange failed
@@ -75,10 +79,10 @@ type shortSlot struct {
 
 const (
 	shortLine = 64
-	// shortSlots are of a ring: so many calls whoever gives only may be ahead. Where ranks share
-	// a processor it changes hands as often less.
+	// Of a ring, where ranks share processors and where they don't: so many calls whoever gives
+	// only may be ahead. A processor that is shared changes hands as often less.
 	shortSlots = 16
-	shortLongs = 4
+	shortLongs = 4 // of longer messages always
 	shortBytes = uint64(unsafe.Sizeof(shortRow{}))
 
 	shortSignatureBits = 24
@@ -98,7 +102,10 @@ func (e *Engine) openShorts() error {
 	if !ok || e.faulty || e.layout.shortRows() == 0 {
 		return nil
 	}
-	s := &shorts{base: e.layout.shorts(), peers: make([]shortPeer, e.layout.Ranks)}
+	s := &shorts{base: e.layout.shorts(), peers: make([]shortPeer, e.layout.Ranks), slots: shortLongs, near: len(shortSlot{}.head)}
+	if e.layout.ManyShorts {
+		s.slots, s.near = shortSlots, len(shortSlot{}.body)
+	}
 	row := func(b []byte) *shortRow { return (*shortRow)(unsafe.Pointer(unsafe.SliceData(b[:shortBytes]))) }
 	for i, p := range e.peers {
 		if p == nil {
@@ -137,10 +144,10 @@ func (e *Engine) BeginShort() {
 func (e *Engine) GiveShort(peer int, data []byte) {
 	s := e.shorts
 	p := &s.peers[peer]
-	if p.sent-p.heard >= shortRing(len(data)) && !e.awaitSlot(peer, len(data)) {
+	if p.sent-p.heard >= s.ring(len(data)) && !e.awaitSlot(peer, len(data)) {
 		return
 	}
-	slot, long := &p.out.slots[p.sent%shortSlots], &p.out.long[p.sent%shortLongs]
+	slot, long := &p.out.slots[p.sent&(s.slots-1)%shortSlots], &p.out.long[p.sent%shortLongs]
 	p.sent++
 	p.last, p.owed = s.number, 0
 	e.stats[peer].Messages++
@@ -150,7 +157,7 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 		copy(slot.head[:8], data)
 	case len(data) <= len(slot.head):
 		copy(slot.head[:], data)
-	case len(data) <= len(slot.body):
+	case len(data) <= s.near:
 		copy(slot.body[:], data)
 	default:
 		copy(long[:], data)
@@ -163,7 +170,7 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	s := e.shorts
 	p := &s.peers[peer]
-	slot := &p.in.slots[p.taken%shortSlots]
+	slot := &p.in.slots[p.taken&(s.slots-1)%shortSlots]
 	word := (p.taken+1)<<shortSignatureBits | uint64(e.signature)&shortSignature
 	if slot.word.Load() != word {
 		if err := e.awaitShort(peer, &slot.word, word); err != nil {
@@ -179,23 +186,23 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	if both {
 		p.heard-- // the peer may still have to take that
 	}
-	if p.owed >= shortRing(n)/2 {
+	if p.owed >= s.ring(n)/2 {
 		s.behind = true
 	}
 	switch {
 	case n <= len(slot.head):
 		s.again = s.again || both
 		return slot.head[:n:n], nil
-	case n <= len(slot.body):
+	case n <= s.near:
 		return slot.body[:n:n], nil
 	}
 	return long[:n:n], nil
 }
 
-// shortRing is how many messages a peer may be behind when one of n bytes is given.
-func shortRing(n int) uint64 {
-	if n <= len(shortSlot{}.body) {
-		return shortSlots
+// ring is how many messages a peer may be behind when one of n bytes is given.
+func (s *shorts) ring(n int) uint64 {
+	if n <= s.near {
+		return s.slots
 	}
 	return shortLongs
 }
@@ -223,7 +230,7 @@ func (e *Engine) ownShorts() {
 	s.again = false
 	for i := range s.peers {
 		if p := &s.peers[i]; p.last == s.number && p.out != nil {
-			release.Own(&p.out.slots[p.sent%shortSlots].word)
+			release.Own(&p.out.slots[p.sent&(s.slots-1)%shortSlots].word)
 		}
 	}
 }
@@ -286,7 +293,7 @@ func (e *Engine) awaitSlot(peer, n int) bool {
 		return false
 	}
 	p := &s.peers[peer]
-	free := p.sent - shortRing(n) + 1
+	free := p.sent - s.ring(n) + 1
 	done := p.in.done.Load()
 	if done < free {
 		s.rung = false

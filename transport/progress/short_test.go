@@ -146,8 +146,9 @@ func beforeWrap(e *Engine, passed uint64) {
 			continue
 		}
 		p.sent, p.heard, p.taken, p.said = passed, passed, passed, passed
-		for k := passed - shortSlots + 1; k <= passed; k++ {
-			p.in.slots[(k-1)%shortSlots].word.Store(k << shortSignatureBits)
+		slots := e.shorts.slots
+		for k := passed - slots + 1; k <= passed; k++ {
+			p.in.slots[(k-1)%slots].word.Store(k << shortSignatureBits)
 		}
 	}
 }
@@ -156,12 +157,15 @@ func beforeWrap(e *Engine, passed uint64) {
 // bodies if its messages are long, and what ends its call ends its wait.
 func TestShortsAhead(t *testing.T) {
 	for n, ahead := range map[int]int{1: shortSlots, 9 * shortLine: shortSlots, 9*shortLine + 1: shortLongs, ShortBytes: shortLongs} {
-		t.Run(fmt.Sprintf("%d bytes", n), func(t *testing.T) { shortsAhead(t, n, ahead) })
+		t.Run(fmt.Sprintf("%d bytes", n), func(t *testing.T) {
+			shortsAhead(t, tiny(2).Crowded(), n, ahead)
+			shortsAhead(t, tiny(2), n, shortLongs)
+		})
 	}
 }
 
-func shortsAhead(t *testing.T, n, ahead int) {
-	es := open(t, tiny(2), nil)
+func shortsAhead(t *testing.T, l Layout, n, ahead int) {
+	es := open(t, l, nil)
 	message := func(k int) []byte { return bytes.Repeat([]byte{byte(k)}, n) }
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -198,9 +202,13 @@ func shortsAhead(t *testing.T, n, ahead int) {
 // TestShortsOwed: a rank that took some short messages and then waits for a long one, which it
 // may answer, says before that what it is done with, since the other may wait for room.
 func TestShortsOwed(t *testing.T) {
-	for i := range 2 * shortSlots {
-		taken, answers := i/2, i%2 == 1
-		es := open(t, tiny(2), nil)
+	for i := range 4 * shortSlots {
+		taken, answers := i/4, i%4 > 1
+		l := tiny(2)
+		if i%2 == 1 {
+			l = l.Crowded()
+		}
+		es := open(t, l, nil)
 		together(t, 2, func(me int) error {
 			for k := range taken + 1 {
 				n := 8
