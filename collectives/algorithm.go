@@ -21,11 +21,12 @@ const (
 	shortName     = "lines"     // short.go
 	stagedName    = "stages"    // staged.go
 	symmetricName = "symmetric" // symmetric.go
+	lanedName     = "rounds"    // laned.go
 )
 
 // Algorithm returns the name of the algorithm that does a call on a
-// communicator, as "weft plan -list" lists them, or "lines" or "stages" for calls on mapped
-// memory that need no schedule. Call.Count is what the
+// communicator, as "weft plan -list" lists them, or "lines", "stages" or "rounds" for calls that
+// need no schedule. Call.Count is what the
 // collective counts: of an AllToAll all elements of src. It does not block, and is
 // for people and benchmarks: it takes milliseconds.
 func Algorithm(c *comm.Communicator, call comm.Call) (string, error) {
@@ -65,9 +66,13 @@ func algorithm(c *comm.Communicator, call comm.Call, symmetric bool) (string, er
 			return shortName, nil
 		case n >= symmetricLeast && symmetricKinds[k] && symmetric:
 			return symmetricName, nil
-		case n > 0 && stagedKinds[k] && stagedChunk(k, layout.StageBytes, c.Size(), shape.ElemBytes) > 0:
+		case n > 0 && stagedKinds[k] && stagedChunk(parted(k), layout.StageBytes, c.Size(), shape.ElemBytes) > 0:
 			return stagedName, nil
 		}
+	}
+	if lanedAmong(c.HasShorts(), c.Size(), layout.Cells) && !ch.spec.Restricts(k) && lanedKinds[k] &&
+		shape.Count > 0 && shape.ElemBytes <= lanedBytes(layout.MessageBytes()) {
+		return lanedName, nil
 	}
 	name, err := ch.choose(shape, call)
 	if err != nil {

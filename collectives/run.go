@@ -33,6 +33,7 @@ type runner struct {
 	shortBytes [plan.Barrier + 1]int
 	relays     bool              // ranks share processors, so that less work is sooner done
 	stages     bool              // there are stages
+	laned      bool              // calls go in rounds by messages
 	told       []byte            // room for what is told of symmetric memory
 	places     []symmetricPlaces // by rank
 	views      [][]byte          // room for sources and destinations in symmetric memory, by rank
@@ -73,6 +74,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	p := c.WaitPolicy()
 	r.limits, r.relays = stagedLimitsOf(p), p.Oversubscribed && !p.InProcess
 	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
+	r.laned = lanedAmong(r.shorts, r.ranks, e.Cells())
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1
 	}
@@ -121,9 +123,9 @@ func (r *runner) run(ctx context.Context, o *operation) error {
 			if done, err = r.short(o, dst); !done && err == nil {
 				done, err = r.symmetric(o, dst)
 			}
-			if !done && err == nil {
-				done, err = r.staged(o, dst)
-			}
+		}
+		if !done && err == nil {
+			done, err = r.staged(o, dst)
 		}
 		if !done {
 			err = r.planned(ctx, o)

@@ -77,6 +77,7 @@ type stagedCall struct {
 	dst, src []byte
 	n        int    // bytes of a block
 	parted   bool   // each peer gets something else: a slot has a part for each
+	laned    bool   // by messages instead of stages, see laned.go
 	chunk    int    // bytes of a block, or of a part of it, in a round
 	first    uint64 // the number of its first round
 	streams  bool   // what it writes goes around the cache
@@ -90,22 +91,29 @@ func partOf(n int) int { return (n + symmetricLine - 1) &^ (symmetricLine - 1) }
 func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 	x := &r.x
 	n := o.count * x.size
-	if n == 0 || !r.stages || !stagedKinds[o.kind] || r.chooser.spec.Restricts(o.kind) {
+	if n == 0 || !r.stages && !r.laned || !stagedKinds[o.kind] || r.laned && !lanedKinds[o.kind] || r.chooser.spec.Restricts(o.kind) {
 		return false, nil
 	}
 	c := &r.flight
-	*c = stagedCall{kind: o.kind, root: o.call.Root, dst: dst, src: o.src, n: n, first: r.x.lanes.StageRound()}
+	*c = stagedCall{kind: o.kind, root: o.call.Root, dst: dst, src: o.src, n: n, laned: r.laned}
+	slotBytes := lanedBytes(r.messageBytes)
+	if !c.laned {
+		c.first, slotBytes = r.x.lanes.StageRound(), r.e.StageBytes()
+	}
 	if o.kind == plan.Broadcast {
 		c.src = dst
 	}
-	c.parted = parted(o.kind)
-	if c.chunk = stagedChunk(o.kind, min(r.e.StageBytes(), r.limits.chunk), r.ranks, x.size); c.chunk == 0 {
+	c.parted = parted(o.kind) && !c.laned
+	if c.chunk = stagedChunk(c.parted, min(slotBytes, r.limits.chunk), r.ranks, x.size); c.chunk == 0 {
 		return false, nil // elements larger than a slot
 	}
 	c.streams = len(dst) >= r.limits.stream && !same(dst, o.src)
-	grown(&r.bounce, r.e.StageBytes()) // by the first call: later ones allocate nothing
+	grown(&r.bounce, slotBytes) // by the first call: later ones allocate nothing
 	switch {
 	case o.kind == plan.AllReduce && r.shares(o, n) && c.chunk/x.size >= r.ranks:
+		if c.laned {
+			c.chunk *= r.ranks // a message has a share
+		}
 		err = r.stagedShares(c)
 	case r.chains(o.kind):
 		err = r.stagedChain(c)
@@ -122,8 +130,8 @@ func parted(k plan.Collective) bool {
 }
 
 // stagedChunk is how many bytes of a block, whole elements, a slot of so many bytes has room for.
-func stagedChunk(k plan.Collective, slotBytes, ranks, size int) int {
-	if parted(k) {
+func stagedChunk(parted bool, slotBytes, ranks, size int) int {
+	if parted {
 		slotBytes = slotBytes / (ranks - 1) &^ (symmetricLine - 1)
 	}
 	return slotBytes / size * size
@@ -164,12 +172,14 @@ func (r *runner) stagedRounds(c *stagedCall) error {
 			if err := r.stagedTake(c, i); err != nil {
 				return err
 			}
-			if gives && given < rounds && !c.parted {
+			if gives && given < rounds && !parted(c.kind) {
 				from, to := c.bounds(given)
 				cache.Fetch(c.src[from:to]) // to be copied while the others end this round
 			}
 		}
-		r.x.lanes.EndStage(c.first + uint64(i))
+		if err := r.ended(c, c.first+uint64(i)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -217,6 +227,9 @@ func (c *stagedCall) part(slot []byte, from, to, n int) []byte {
 
 // stagedGive publishes what others need in round i.
 func (r *runner) stagedGive(c *stagedCall, i int) error {
+	if c.laned {
+		return r.lanedGive(c, i)
+	}
 	e, me := r.x.lanes, r.e.Rank()
 	t := c.first + uint64(i)
 	from, to := c.bounds(i)
@@ -245,11 +258,10 @@ func (r *runner) stagedGive(c *stagedCall, i int) error {
 
 // stagedTake takes what this rank gets in round i.
 func (r *runner) stagedTake(c *stagedCall, i int) error {
-	e, me := r.x.lanes, r.e.Rank()
+	me := r.e.Rank()
 	t := c.first + uint64(i)
 	from, to := c.bounds(i)
 	n := to - from
-	bytes := c.slotBytes(n, r.ranks)
 	switch c.kind {
 	case plan.AllReduce, plan.ReduceScatter, plan.Reduce, plan.Scan, plan.Exscan:
 		givers := giversOf(c.kind, me, r.ranks)
@@ -268,10 +280,9 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 			b := own
 			if p != me {
 				var err error
-				if b, err = e.TakeStage(p, t, bytes, false); err != nil {
+				if b, err = r.taken(c, p, t, n); err != nil {
 					return err
 				}
-				b = c.part(b, p, me, n)
 			}
 			srcs = append(srcs, b)
 		}
@@ -280,11 +291,11 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 		clear(srcs)
 		return err
 	case plan.Broadcast:
-		slot, err := e.TakeStage(c.root, t, bytes, false)
+		b, err := r.taken(c, c.root, t, n)
 		if err != nil {
 			return err
 		}
-		c.move(c.dst[from:to], slot)
+		c.move(c.dst[from:to], b)
 	case plan.Scatter:
 		if me == c.root {
 			if own := c.src[me*c.n:][from:to]; !same(c.dst[from:to], own) {
@@ -292,11 +303,11 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 			}
 			return nil
 		}
-		slot, err := e.TakeStage(c.root, t, bytes, false)
+		b, err := r.taken(c, c.root, t, n)
 		if err != nil {
 			return err
 		}
-		c.move(c.dst[from:to], c.part(slot, c.root, me, n))
+		c.move(c.dst[from:to], b)
 	case plan.AllGather, plan.AllToAll, plan.Gather:
 		own := c.src
 		if c.kind == plan.AllToAll {
@@ -307,13 +318,34 @@ func (r *runner) stagedTake(c *stagedCall, i int) error {
 		}
 		for k := 1; k < r.ranks; k++ {
 			p := (me + k) % r.ranks // not all of one at a time
-			b, err := e.TakeStage(p, t, bytes, false)
+			b, err := r.taken(c, p, t, n)
 			if err != nil {
 				return err
 			}
-			c.move(c.dst[p*c.n:][from:to], c.part(b, p, me, n))
+			c.move(c.dst[p*c.n:][from:to], b)
 		}
 	}
+	return nil
+}
+
+// taken waits for the n bytes that a rank gives this one in round t.
+func (r *runner) taken(c *stagedCall, p int, t uint64, n int) ([]byte, error) {
+	if c.laned {
+		return r.x.lanes.Recv(p, n)
+	}
+	b, err := r.x.lanes.TakeStage(p, t, c.slotBytes(n, r.ranks), false)
+	if err != nil {
+		return nil, err
+	}
+	return c.part(b, p, r.e.Rank(), n), nil
+}
+
+// ended says that this rank is done with what it took in round t.
+func (r *runner) ended(c *stagedCall, t uint64) error {
+	if c.laned {
+		return r.lanedEnd()
+	}
+	r.x.lanes.EndStage(t)
 	return nil
 }
 
@@ -356,18 +388,13 @@ func (r *runner) stagedReduce(c *stagedCall, dst []byte, srcs [][]byte) error {
 //
 //	shares of 0 | shares of 1, results of 0 | shares of 2, results of 1 | …
 func (r *runner) stagedShares(c *stagedCall) error {
-	e, me, x := r.x.lanes, r.e.Rank(), &r.x
+	x := &r.x
 	chunks := (c.n + c.chunk - 1) / c.chunk
 	chunks = max(chunks, r.limits.chunks)
 	c.chunk = min(c.chunk, roundUpTo((c.n+chunks-1)/chunks, x.size, symmetricLine))
 	chunks = (c.n + c.chunk - 1) / c.chunk
 	shares := func(i int) uint64 { return c.first + uint64(max(2*i-1, 0)) }
 	results := func(i int) uint64 { return c.first + uint64(min(2*i+2, 2*chunks-1)) }
-	share := func(i, p int) (from, to int) {
-		lo, hi := c.bounds(i)
-		from, to = symmetricShare(hi-lo, x.size, r.ranks, p)
-		return lo + from, lo + to
-	}
 	for i := range chunks + 2 {
 		var next []byte // what is copied next
 		if i >= 2 && i+1 < chunks {
@@ -375,73 +402,154 @@ func (r *runner) stagedShares(c *stagedCall) error {
 			next = c.src[lo:hi]
 		}
 		if i < chunks {
-			lo, hi := c.bounds(i)
-			slot, err := e.OpenStage(shares(i), hi-lo)
-			if err != nil {
+			if err := r.giveShares(c, shares(i), i); err != nil {
 				return err
 			}
-			for p := range r.ranks {
-				if p != me {
-					from, to := share(i, p)
-					e.FillStage(slot[from-lo:to-lo], c.src[from:to])
-					e.CountStage(p, to-from)
-				}
-			}
-			e.PublishStage(shares(i), len(slot), false)
 		}
 		if k := i - 1; k >= 0 && k < chunks {
-			lo, hi := c.bounds(k)
-			from, to := share(k, me)
-			slot, err := e.OpenStage(results(k), to-from)
-			if err != nil {
+			var err error
+			if next, err = r.reduceShare(c, shares(k), results(k), k, next); err != nil {
 				return err
 			}
-			srcs := x.srcs[:0]
-			for p := range r.ranks {
-				b := c.src[from:to]
-				if p != me {
-					if b, err = e.TakeStage(p, shares(k), hi-lo, false); err != nil {
-						return err
-					}
-					b = b[from-lo : to-lo]
-				}
-				srcs = append(srcs, b)
-			}
-			x.srcs = srcs
-			result := slot
-			if e.FarStages() {
-				result = grown(&r.bounce, len(slot))
-			}
-			err = x.reduce(result, srcs, true, r.ranks)
-			clear(srcs)
-			if err != nil {
+			if err := r.ended(c, shares(k)); err != nil {
 				return err
 			}
-			if e.FarStages() {
-				e.FillStage(slot, result)
-			}
-			e.PublishStage(results(k), len(slot), true)
-			for p := range r.ranks {
-				if p != me {
-					e.CountStage(p, to-from)
-				}
-			}
-			next = c.moveAsking(c.dst[from:to], result, next)
-			e.EndStage(shares(k))
 		}
 		if k := i - 2; k >= 0 {
-			for j := 1; j < r.ranks; j++ {
-				p := (me + j) % r.ranks
-				from, to := share(k, p)
-				b, err := e.TakeStage(p, results(k), to-from, true)
-				if err != nil {
-					return err
-				}
-				next = c.moveAsking(c.dst[from:to], b, next)
+			var err error
+			if next, err = r.takeResults(c, results(k), k, next); err != nil {
+				return err
 			}
 			cache.Fetch(next)
-			e.EndStage(results(k))
+			if err := r.ended(c, results(k)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// share is what a rank reduces of a chunk.
+func (r *runner) share(c *stagedCall, chunk, rank int) (from, to int) {
+	lo, hi := c.bounds(chunk)
+	from, to = symmetricShare(hi-lo, r.x.size, r.ranks, rank)
+	return lo + from, lo + to
+}
+
+// giveShares publishes, in round t, what the others reduce of a chunk.
+func (r *runner) giveShares(c *stagedCall, t uint64, chunk int) error {
+	e, me := r.x.lanes, r.e.Rank()
+	lo, hi := c.bounds(chunk)
+	var slot []byte
+	if !c.laned {
+		var err error
+		if slot, err = e.OpenStage(t, hi-lo); err != nil {
+			return err
+		}
+	}
+	for p := range r.ranks {
+		if p == me {
+			continue
+		}
+		from, to := r.share(c, chunk, p)
+		if c.laned {
+			if err := e.Send(p, c.src[from:to]); err != nil {
+				return err
+			}
+			continue
+		}
+		e.FillStage(slot[from-lo:to-lo], c.src[from:to])
+		e.CountStage(p, to-from)
+	}
+	if !c.laned {
+		e.PublishStage(t, len(slot), false)
+	}
+	return nil
+}
+
+// reduceShare takes the shares of a chunk that others gave in round t, and publishes their
+// result in another. It asks for bytes that are needed next, and returns those that are
+// left.
+func (r *runner) reduceShare(c *stagedCall, t, result uint64, chunk int, next []byte) ([]byte, error) {
+	e, me, x := r.x.lanes, r.e.Rank(), &r.x
+	lo, hi := c.bounds(chunk)
+	from, to := r.share(c, chunk, me)
+	var slot []byte
+	var err error
+	if !c.laned {
+		if slot, err = e.OpenStage(result, to-from); err != nil {
+			return nil, err
+		}
+	}
+	srcs := x.srcs[:0]
+	for p := range r.ranks {
+		b := c.src[from:to]
+		switch {
+		case p == me:
+		case c.laned:
+			b, err = e.Recv(p, to-from)
+		default:
+			if b, err = e.TakeStage(p, t, hi-lo, false); err == nil {
+				b = b[from-lo : to-lo]
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		srcs = append(srcs, b)
+	}
+	x.srcs = srcs
+	sum := slot
+	switch {
+	case c.laned && !c.streams:
+		sum = c.dst[from:to]
+	case c.laned, e.FarStages():
+		sum = grown(&r.bounce, to-from)
+	}
+	err = x.reduce(sum, srcs, true, r.ranks)
+	clear(srcs)
+	if err != nil {
+		return nil, err
+	}
+	if c.laned {
+		if err := r.lanedSend(sum); err != nil {
+			return nil, err
+		}
+	} else {
+		if e.FarStages() {
+			e.FillStage(slot, sum)
+		}
+		e.PublishStage(result, len(slot), true)
+		for p := range r.ranks {
+			if p != me {
+				e.CountStage(p, to-from)
+			}
+		}
+	}
+	if !same(c.dst[from:to], sum) {
+		next = c.moveAsking(c.dst[from:to], sum, next)
+	}
+	return next, nil
+}
+
+// takeResults takes what the others have reduced of a chunk, and asks for bytes as
+// reduceShare does.
+func (r *runner) takeResults(c *stagedCall, t uint64, chunk int, next []byte) ([]byte, error) {
+	me := r.e.Rank()
+	for j := 1; j < r.ranks; j++ {
+		p := (me + j) % r.ranks
+		from, to := r.share(c, chunk, p)
+		var b []byte
+		var err error
+		if c.laned {
+			b, err = r.x.lanes.Recv(p, to-from)
+		} else {
+			b, err = r.x.lanes.TakeStage(p, t, to-from, true)
+		}
+		if err != nil {
+			return nil, err
+		}
+		next = c.moveAsking(c.dst[from:to], b, next)
+	}
+	return next, nil
 }

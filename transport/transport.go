@@ -116,6 +116,13 @@ type Access interface {
 	Load(dst []byte, offset uint64) error
 }
 
+// A Streamer is a transport whose operations are copies by this rank's processor.
+type Streamer interface {
+	// Stream has long puts go around the processor's caches from now on, or no more. It
+	// changes no results, and may be called at any time.
+	Stream(on bool)
+}
+
 // A Waker wakes the owner of memory whose words were changed by a store instead of an
 // operation.
 type Waker interface {

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"github.com/weft-go/weft/internal/cache"
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/internal/elementwise"
 	"github.com/weft-go/weft/transport/internal/mapped"
@@ -58,7 +59,11 @@ func (o *op) write(v *view, from, n int) bool {
 		case transport.OpAtom:
 			elementwise.Atom(s.data, at-s.at, o.local, o.operand, o.redOp, o.typ)
 		default:
-			move(b, o.local[from:from+k], t.unseen())
+			if src := o.local[from : from+k]; k >= around && t.streams.Load() && !t.unseen() {
+				cache.Stream(b, src)
+			} else {
+				move(b, src, t.unseen())
+			}
 		}
 		s.region.bell.RingIfArmed()
 		at, from, n = at+uint64(k), from+k, n-k

@@ -17,6 +17,9 @@ const wordwise = 64
 // does: the reader finds nothing of so many bytes there anyway.
 const streamed = 4 << 20
 
+// around is from how many bytes on a put goes around the cache if it was told to.
+const around = 4 << 10
+
 // move copies src to dst, which are of the same length. Under a fault plan the
 // same bytes may rightly be written again, or late, while their reader reads
 // them; the race detector must not see it then: unseen.

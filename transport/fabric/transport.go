@@ -39,6 +39,8 @@ type Transport struct {
 	devices deviceTable
 	stored  stores // strict mode only
 
+	streams atomic.Bool // long puts go around the caches
+
 	// completions with a phase that was not waited for; strict mode only
 	openMu  sync.Mutex
 	open    map[*Completion]struct{}
@@ -48,6 +50,7 @@ type Transport struct {
 var (
 	_ transport.Transport = (*Transport)(nil)
 	_ transport.Reacher   = (*Transport)(nil)
+	_ transport.Streamer  = (*Transport)(nil)
 )
 
 // NewLocal returns a fabric between goroutines of one process. Each rank has one
@@ -72,6 +75,9 @@ func newTransport(shared bool, opts []Option) (*Transport, error) {
 
 // Name implements [transport.Transport].
 func (t *Transport) Name() string { return "fabric" }
+
+// Stream implements [transport.Streamer].
+func (t *Transport) Stream(on bool) { t.streams.Store(on) }
 
 // Mode returns the mode that the fabric was made with.
 func (t *Transport) Mode() Mode { return t.cfg.mode }

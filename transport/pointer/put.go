@@ -1,10 +1,14 @@
 package pointer
 
 import (
+	"github.com/weft-go/weft/internal/cache"
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/internal/elementwise"
 	"github.com/weft-go/weft/transport/internal/mapped"
 )
+
+// around is from how many bytes on a put goes around the cache if it was told to.
+const around = 4 << 10
 
 // Put implements [transport.Transport].
 func (t *Transport) Put(c transport.Completion, dst transport.Handle, src []byte) error {
@@ -33,7 +37,11 @@ func (t *Transport) put(c transport.Completion, dst transport.Handle, src []byte
 	}
 	for i := range e.replicas {
 		r := &e.replicas[i]
-		elementwise.Copy(r.data[dst.Offset:], src)
+		if len(src) >= around && t.streams.Load() {
+			cache.Stream(r.data[dst.Offset:], src)
+		} else {
+			elementwise.Copy(r.data[dst.Offset:], src)
+		}
 		if count.counts {
 			r.count(count.offset, len(src))
 		}

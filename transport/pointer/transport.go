@@ -19,6 +19,8 @@ type Transport struct {
 	// replace it under mu.
 	table atomic.Pointer[[]*endpoint]
 
+	streams atomic.Bool // long puts go around the caches
+
 	mu     sync.Mutex
 	next   transport.EndpointID
 	closed bool
@@ -27,6 +29,7 @@ type Transport struct {
 var (
 	_ transport.Transport = (*Transport)(nil)
 	_ transport.Mapper    = (*Transport)(nil)
+	_ transport.Streamer  = (*Transport)(nil)
 )
 
 // NewLocal returns a transport between goroutines of one process. Each rank
@@ -44,6 +47,9 @@ func newTransport(alloc func(uint64) (*memory, error)) *Transport {
 
 // Name implements [transport.Transport].
 func (t *Transport) Name() string { return t.name }
+
+// Stream implements [transport.Streamer].
+func (t *Transport) Stream(on bool) { t.streams.Store(on) }
 
 // Limits implements [transport.Transport].
 func (t *Transport) Limits() transport.Limits {

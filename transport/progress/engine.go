@@ -70,6 +70,8 @@ type Engine struct {
 	shorts *shorts // nil where there are none
 	stages *stages // likewise
 
+	farness farness
+
 	// Extension is for the layer above to keep its own state of the communicator.
 	Extension any
 }
@@ -141,6 +143,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.openStages(); err != nil {
 		return nil, e.notMade(err)
 	}
+	e.farness.watch(e.t, l.Ranks, cfg.Policy)
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
 }
@@ -409,6 +412,9 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		}
 		slot := e.lanes.slot(peer, p)
 		msg = e.mem.at(slot, p.Room)
+	}
+	if by == lane.Counted && e.farness.due(n) && len(msg) >= tagBytes+n {
+		e.farness.look(peer, msg)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}

@@ -2,10 +2,9 @@ package progress
 
 import (
 	"fmt"
-	"math"
-
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/progress/lane"
+	"math"
 )
 
 // A Layout divides each rank's endpoint among its peers. All ranks of a
@@ -41,9 +40,13 @@ type Layout struct {
 const (
 	// tagBytes is the length of a message's tag.
 	tagBytes = transport.Granule
+	// lead is what lies before the slots of a lane, so that payloads begin with a line of
+	// the processor's.
+	lead = 64 - tagBytes
 
 	defaultCells = 4
-	maxSlot      = 64 << 10
+	mostCells    = 16                              // by default, where there are few peers
+	maxSlot      = 64<<10 + transport.CounterAlign // 64 KiB and a tag
 	minSlot      = 1 << 10
 	maxMailSlot  = 8 << 10
 	minMailSlot  = 512
@@ -53,7 +56,7 @@ const (
 
 	// segmentBudget bounds what the lanes of one rank take, as far as minSlot
 	// allows, and mailBudget what the mail lanes take.
-	segmentBudget = 1 << 20
+	segmentBudget = mostCells * maxSlot
 	mailBudget    = 256 << 10
 
 	// On a transport that may fail each lane has as many spares, and slots for them, as
@@ -88,10 +91,11 @@ func (l Layout) on(limits transport.Limits) Layout {
 }
 
 // DefaultLayout returns a layout for a communicator of n ranks: slots as large
-// as stay in cache, smaller when there are many peers. The slots of a rank's
-// peers take 1 MiB at most up to 257 ranks, and 4 KiB per rank beyond; those of
-// mail lanes 256 KiB up to 129 ranks, and 2 KiB per rank beyond. Counters take
-// 3 KiB per rank.
+// as stay in cache, smaller when there are many peers. With few there are more cells, so
+// that a line is in no other cache any more when it is written again, see stages. The
+// slots of a rank's peers take 1 MiB and 4 KiB at most up to 257 ranks, and 4 KiB per rank
+// beyond; those of mail lanes 256 KiB up to 129 ranks, and 2 KiB per rank beyond. Counters
+// take 3 KiB per rank, 6 with 16 cells.
 func DefaultLayout(n int) Layout {
 	slot := func(budget, least, most int) int {
 		if n < 2 {
@@ -103,6 +107,9 @@ func DefaultLayout(n int) Layout {
 	l := Layout{
 		Ranks: n, Cells: defaultCells, SlotBytes: slot(segmentBudget, minSlot, maxSlot),
 		MailCells: defaultCells, MailSlotBytes: slot(mailBudget, minMailSlot, maxMailSlot),
+	}
+	if n > 1 {
+		l.Cells = min(mostCells, max(l.Cells, segmentBudget/((n-1)*l.SlotBytes)))
 	}
 	if n > 1 && n <= stageRanks {
 		l.StageSlots, l.StageBytes = defaultStageSlots, defaultStageBytes
@@ -196,6 +203,7 @@ type lanes struct {
 
 	bytes          uint64 // of a lane
 	headers, slots uint64 // where they begin in a lane
+	slotsBytes     uint64
 
 	// more is what a lane gets each time that it is renewed.
 	more     renewal
@@ -218,14 +226,16 @@ func newLanes(base uint64, primaries, spares, spareSlots, slotBytes, renewals in
 	if spares > 0 { // a unit each
 		l.slots += roundUpTo(uint64(l.cells)*transport.Granule, transport.CounterAlign)
 	}
-	l.bytes = l.slots + uint64(primaries+spareSlots)*uint64(slotBytes)
+	l.slots += lead
+	l.slotsBytes = uint64(primaries+spareSlots) * uint64(slotBytes)
+	l.bytes = roundUpTo(l.slots+l.slotsBytes, transport.CounterAlign)
 	if renewals > 0 {
 		m := &l.more
 		m.cells = spares
 		m.headers = uint64(spares) * transport.CounterAlign
-		m.slots = m.headers + roundUpTo(uint64(spares)*transport.Granule, transport.CounterAlign)
+		m.slots = m.headers + roundUpTo(uint64(spares)*transport.Granule, transport.CounterAlign) + lead
 		m.slotsBytes = uint64(spareSlots) * uint64(slotBytes)
-		m.bytes = m.slots + m.slotsBytes
+		m.bytes = roundUpTo(m.slots+m.slotsBytes, transport.CounterAlign)
 	}
 	return l
 }
@@ -272,12 +282,12 @@ func (l *lanes) header(from, cell int) uint64 {
 
 // places are those of a lane's primaries to begin with.
 func (l *lanes) places() lane.Places {
-	return lane.NewPlaces(l.primaries, uint64(l.slotBytes), l.bytes-l.slots)
+	return lane.NewPlaces(l.primaries, uint64(l.slotBytes), l.slotsBytes)
 }
 
 // slot is the offset of a place in the lane's slots.
 func (l *lanes) slot(from int, p lane.Span) uint64 {
-	if own := l.bytes - l.slots; p.At >= own && l.renewals > 0 {
+	if own := l.slotsBytes; p.At >= own && l.renewals > 0 {
 		at := p.At - own
 		return l.renewed(from, int(at/l.more.slotsBytes)) + l.more.slots + at%l.more.slotsBytes
 	}

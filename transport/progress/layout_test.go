@@ -40,7 +40,7 @@ func TestDefaultLayout(t *testing.T) {
 		require.Equal(t, 2*l.StageBytes, crowded.StageBytes)
 		require.LessOrEqual(t, crowded.Bytes(), l.Bytes(), "no more memory")
 		// What the counters take beside, and the unused lanes to itself.
-		require.LessOrEqual(t, l.shorts(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+4)*transport.CounterAlign))
+		require.LessOrEqual(t, l.shorts(), uint64(slots+mail)+lane+uint64(n*(l.Cells+l.MailCells+6)*transport.CounterAlign))
 	}
 	require.Equal(t, maxSlot, DefaultLayout(2).SlotBytes)
 	require.Equal(t, minSlot, DefaultLayout(1024).SlotBytes)
@@ -119,6 +119,10 @@ func TestLayoutRanges(t *testing.T) {
 							used[at+uint64(i)] = true
 						}
 					}
+					takeAround := func(slots, n uint64) { // what is before and behind the slots of a lane
+						take(slots-lead, lead, transport.CounterAlign)
+						take(slots+n, int(-(slots+n)%transport.CounterAlign), transport.Granule)
+					}
 					first, second := l.complete()
 					take(l.shorts(), l.shortRows()*int(shortBytes), shortLine)
 					if l.StageSlots > 0 {
@@ -141,7 +145,7 @@ func TestLayoutRanges(t *testing.T) {
 								}
 							}
 							for s := range l.SpareSlots * lanes.renewals {
-								at := lanes.bytes - lanes.slots + uint64(s*lanes.slotBytes)
+								at := lanes.slotsBytes + uint64(s*lanes.slotBytes)
 								take(lanes.slot(r, lane.Span{At: at}), lanes.slotBytes, transport.Granule)
 							}
 							if mail.spares > 0 && lanes.cells > 0 {
@@ -149,6 +153,16 @@ func TestLayoutRanges(t *testing.T) {
 								for h := range headers { // whole lines of them
 									take(lanes.header(r, 0)+uint64(h*transport.Granule), transport.Granule, transport.Granule)
 								}
+							}
+							if lanes.cells > 0 {
+								end := lanes.slotsBytes
+								if lanes.renewals > 0 {
+									for i := range lanes.renewals {
+										at := lanes.slot(r, lane.Span{At: end + uint64(i)*lanes.more.slotsBytes})
+										takeAround(at, lanes.more.slotsBytes)
+									}
+								}
+								takeAround(lanes.slot(r, lane.Span{}), end)
 							}
 							for c := range lanes.cells {
 								take(lanes.counter(r, c), transport.CounterAlign, transport.CounterAlign)
