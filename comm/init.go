@@ -27,13 +27,15 @@ const rootID = 1
 // with -tags mpi and was started by an MPI launcher or has called MPI's Init
 // itself; the environment of an MPI launcher, Slurm or torchrun; otherwise the
 // process is the only rank. An environment that says more than one rank and
-// can't be honoured is an error. See package bootstrap.
+// can't be honoured is an error. See package bootstrap. An option or a variable that is
+// wrong on one rank is an error on all, which on the others is a [bootstrap.ErrRefused].
 func Init(ctx context.Context, opts ...Option) (*Communicator, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("weft: Init: %w: nil context", ErrArgument)
 	}
 	s, err := configure(opts, os.Getenv)
-	if err != nil {
+	if err != nil { // the others would wait for this rank
+		bootstrap.Refuse(ctx, bootstrap.Config{Logger: s.logger}, strings.TrimPrefix(err.Error(), "weft: "))
 		return nil, err
 	}
 	ch, err := bootstrap.Connect(ctx, bootstrap.Config{Logger: s.logger})

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -27,7 +29,8 @@ type Config struct {
 	// LookupEnv reads the environment; nil means os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
 
-	tweak func(*party) // for tests
+	refuse string       // see Refuse
+	tweak  func(*party) // for tests
 }
 
 // generations counts, for each job that this process belongs to, how often it
@@ -74,6 +77,27 @@ func Connect(ctx context.Context, cfg Config) (Channel, error) {
 		return connectMPI(ctx, cfg, l)
 	}
 	return connectEnv(ctx, cfg, l)
+}
+
+const (
+	// refuseTime bounds how long Refuse looks for the other ranks.
+	refuseTime = 2 * time.Second
+	// maxReason bounds what it tells them.
+	maxReason = 1024
+)
+
+// Refuse is called instead of [Connect] by a rank that can't take part in the job, such
+// as one with wrong settings: the Connect of all others returns an [ErrRefused] with
+// the rank and the reason. It returns when they know, if they are there, and after two
+// seconds otherwise.
+func Refuse(ctx context.Context, cfg Config, reason string) {
+	ctx, cancel := context.WithTimeout(ctx, refuseTime)
+	defer cancel()
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	cfg.refuse = cmp.Or(reason, "no reason given")
+	if ch, err := Connect(ctx, cfg); err == nil { // a rank on its own
+		ch.Close(ctx)
+	}
 }
 
 // bounded gives ctx a deadline, if it has none.
@@ -218,7 +242,7 @@ func (p *party) rival(ctx context.Context, inUse error) error {
 func newParty(cfg Config, l launch) *party {
 	p := &party{
 		log: cfg.Logger, rank: l.rank, size: l.size, uid: os.Geteuid(), version: protocolVersion,
-		key: []byte(l.token), node: nodeID(),
+		key: []byte(l.token), node: nodeID(), refuse: cfg.refuse,
 	}
 	if v, _ := cfg.LookupEnv("WEFT_NODE"); v != "" { // splits a node, never joins two
 		sum := sha256.Sum256([]byte(v))

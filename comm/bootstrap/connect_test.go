@@ -489,3 +489,39 @@ func TestPMIxAlone(t *testing.T) {
 	require.ErrorAs(t, err, &le)
 	require.ErrorContains(t, err, "-tags mpi")
 }
+
+// TestRefuse: all ranks learn which of them can't take part, and why.
+func TestRefuse(t *testing.T) {
+	for bad := range 3 {
+		t.Run(strconv.Itoa(bad), func(t *testing.T) {
+			defer leaks(t)()
+			errs := make([]error, 3)
+			var wg sync.WaitGroup
+			for r, e := range job(3, nil) {
+				wg.Go(func() {
+					cfg := Config{LookupEnv: e.lookup}
+					if r == bad {
+						Refuse(t.Context(), cfg, "it has no wool")
+						return
+					}
+					if r == 2 {
+						time.Sleep(50 * time.Millisecond) // comes when the others know
+					}
+					_, errs[r] = Connect(t.Context(), cfg)
+				})
+			}
+			wg.Wait()
+			for r, err := range errs {
+				if r == bad {
+					continue
+				}
+				var e *JoinError
+				require.ErrorAs(t, err, &e, "rank %d", r)
+				require.ErrorIs(t, e, ErrRefused)
+				require.Equal(t, []int{bad}, e.Ranks)
+				require.Equal(t, "it has no wool", e.Detail)
+			}
+		})
+	}
+	Refuse(t.Context(), Config{LookupEnv: env{}.lookup}, "") // there is nobody to tell
+}

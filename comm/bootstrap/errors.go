@@ -30,6 +30,8 @@ var (
 	ErrAddress = errors.New("address can't be used")
 	// ErrCanceled reports that a rank gave up before the job was complete.
 	ErrCanceled = errors.New("a rank gave up")
+	// ErrRefused reports a rank that can't take part in the job, see [Refuse].
+	ErrRefused = errors.New("a rank can't take part")
 )
 
 // Causes of a failed Send that lie with the message.
@@ -44,7 +46,7 @@ var (
 var causes = map[string]error{
 	"missing": ErrMissing, "token": ErrToken, "user": ErrUser, "duplicate": ErrDuplicateRank, "size": ErrSize,
 	"version": ErrVersion, "generation": ErrGeneration, "protocol": ErrProtocol, "address": ErrAddress,
-	"canceled": ErrCanceled, "gone": ErrGone, "unsupported": ErrUnsupported,
+	"canceled": ErrCanceled, "refused": ErrRefused, "gone": ErrGone, "unsupported": ErrUnsupported,
 }
 
 // A LaunchError reports an environment that asks for something that can't be

@@ -42,6 +42,7 @@ type hello struct {
 	Gen     int    `json:"gen"`  // how many times the dialer has connected before
 	Wait    int64  `json:"wait"` // milliseconds for which the dialer will still wait
 	Nonce   []byte `json:"nonce"`
+	Refuse  string `json:"refuse,omitempty"` // why the dialer can't take part
 	member
 }
 
@@ -99,6 +100,9 @@ func decodeHello(data, key, challenge []byte) (*hello, error) {
 	}
 	if h.Rank < 0 || h.Size < 1 || h.Size > maxRanks || len(h.Nonce) != nonceLen {
 		return nil, fmt.Errorf("%w: hello: rank %d, size %d", ErrProtocol, h.Rank, h.Size)
+	}
+	if len(h.Refuse) > maxReason {
+		return nil, fmt.Errorf("%w: hello: a reason of %d bytes", ErrProtocol, len(h.Refuse))
 	}
 	return h, h.check()
 }

@@ -73,6 +73,9 @@ func (p *party) lead(ctx context.Context) (*outcome, error) {
 }
 
 func (g *gathering) run(ctx context.Context) *JoinError {
+	if g.refuse != "" {
+		return &JoinError{Err: ErrRefused, Ranks: []int{0}, Detail: g.refuse}
+	}
 	for {
 		var err *JoinError
 		switch {
@@ -142,6 +145,8 @@ func (g *gathering) take(c *caller) *JoinError {
 		err.Detail = fmt.Sprintf("process %d on %s and process %d on %s", other.PID, other.Host, c.PID, c.Host)
 	case c.Gen != g.gen:
 		err.Err, err.Detail = ErrGeneration, fmt.Sprintf("it has connected %d times before, rank 0 %d times", c.Gen, g.gen)
+	case c.Refuse != "":
+		err.Err, err.Detail = ErrRefused, c.Refuse
 	default:
 		g.admit(c)
 		return nil

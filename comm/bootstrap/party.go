@@ -31,6 +31,7 @@ type party struct {
 	route   route
 	lns     []net.Listener // rank 0: where route says, and for the mesh
 	me      member
+	refuse  string // why this rank can't take part; "": it can
 }
 
 // outcome is what the ranks have when they have come together.
@@ -94,7 +95,7 @@ func (p *party) listen() error {
 
 // hello introduces this rank to another.
 func (p *party) hello(ctx context.Context, to int) *hello {
-	h := &hello{Version: p.version, Size: p.size, To: to, Gen: p.gen, Nonce: newNonce(), member: p.me}
+	h := &hello{Version: p.version, Size: p.size, To: to, Gen: p.gen, Nonce: newNonce(), Refuse: p.refuse, member: p.me}
 	if d, ok := ctx.Deadline(); ok {
 		h.Wait = max(time.Until(d).Milliseconds(), 1)
 	}
