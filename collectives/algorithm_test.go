@@ -127,3 +127,14 @@ func TestAlgorithmNamesOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestNoSuchAlgorithm: what no algorithm is called is refused before anything is called.
+func TestNoSuchAlgorithm(t *testing.T) {
+	_, err := comm.Local(1, comm.WithAlgorithm("bogus"))
+	require.ErrorIs(t, err, comm.ErrArgument)
+	require.ErrorContains(t, err, "bogus")
+	t.Setenv("WEFT_ALGO", "allreduce:ring;nocast:tree")
+	_, err = comm.Local(1)
+	require.ErrorIs(t, err, comm.ErrArgument)
+	require.ErrorContains(t, err, "WEFT_ALGO")
+}

@@ -10,6 +10,13 @@ import (
 	"github.com/weft-go/weft/transport/progress"
 )
 
+func init() {
+	comm.CheckAlgorithms(func(spec string) error {
+		_, err := plan.ParseSpec(spec)
+		return err
+	})
+}
+
 // A chooser says which algorithm does a collective: the one that the cost model
 // takes for the fastest of those allowed, see [plan.Spec.Options]. All communicators of a job that have
 // the same multicast memory share it.

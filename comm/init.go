@@ -28,7 +28,8 @@ const rootID = 1
 // itself; the environment of an MPI launcher, Slurm or torchrun; otherwise the
 // process is the only rank. An environment that says more than one rank and
 // can't be honoured is an error. See package bootstrap. An option or a variable that is
-// wrong on one rank is an error on all, which on the others is a [bootstrap.ErrRefused].
+// wrong on one rank is an error on all, which on the others is a [bootstrap.ErrRefused];
+// not so one that says who is in the job.
 func Init(ctx context.Context, opts ...Option) (*Communicator, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("weft: Init: %w: nil context", ErrArgument)

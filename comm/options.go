@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport/fabric/faults"
 )
 
@@ -57,7 +59,7 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithTransport chooses the transport (WEFT_TRANSPORT), one of [Transports]:
+// WithTransport chooses the transport (WEFT_TRANSPORT, in any case), one of [Transports]:
 //
 //   - "auto", the default, is pointer, or fabric if there is a plan of faults.
 //   - "pointer" is mapped memory.
@@ -102,7 +104,8 @@ func WithFaults(plan string) Option {
 }
 
 // WithFaultLog has the software fabric log every fault that it makes happen
-// (WEFT_FAULTS_LOG): rank R to the file PATH.R, in lines of JSON.
+// (WEFT_FAULTS_LOG): rank R to the file PATH.R, in lines of JSON. On another transport
+// it is an error.
 func WithFaultLog(path string) Option {
 	return func(s *settings) error {
 		s.faultLog = path
@@ -208,6 +211,13 @@ func WithAlgorithm(spec string) Option {
 	}
 }
 
+// algorithmCheck says what is wrong with the text that [WithAlgorithm] takes.
+var algorithmCheck atomic.Pointer[func(spec string) error]
+
+// CheckAlgorithms has [Init] and [Local] refuse what check does of that which
+// [WithAlgorithm] gave. It is for the package that knows the algorithms.
+func CheckAlgorithms(check func(spec string) error) { algorithmCheck.Store(&check) }
+
 // WithCommit has each collective call end with a vote on the control channel
 // (WEFT_COMMIT=1), so that it has one outcome on all ranks: either all return its exact
 // result, or all return the error that they agreed on. Without it, when the communicator
@@ -294,6 +304,9 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 		}
 		from("WEFT_LOG", WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))))
 	}
+	if err := kernels.CheckLimit(getenv("WEFT_KERNELS")); err != nil {
+		return s, fmt.Errorf("weft: WEFT_KERNELS: %w: %w", ErrArgument, err)
+	}
 	for _, o := range append(env, opts...) {
 		if o == nil {
 			return s, fmt.Errorf("weft: %w: nil option", ErrArgument)
@@ -307,6 +320,13 @@ func configure(opts []Option, getenv func(string) string) (settings, error) {
 	}
 	if _, isFabric := fabricModes[s.transport]; s.faults != "" && !isFabric {
 		return s, fmt.Errorf("weft: %w: faults are for the fabric, the transport is %s", ErrArgument, s.transport)
+	} else if s.faultLog != "" && !isFabric {
+		return s, fmt.Errorf("weft: WEFT_FAULTS_LOG or WithFaultLog: %w: faults are those of the fabric, the transport is %s", ErrArgument, s.transport)
+	}
+	if check := algorithmCheck.Load(); check != nil {
+		if err := (*check)(s.algorithm); err != nil {
+			return s, fmt.Errorf("weft: WEFT_ALGO or WithAlgorithm: %w: %q: %w", ErrArgument, s.algorithm, err)
+		}
 	}
 	return s, nil
 }

@@ -108,7 +108,8 @@
 //
 // The environment variable WEFT_KERNELS, read once at the start, is the most that
 // may be used: "go", "avx2" or "avx512". What the processor lacks is not used
-// whatever it says, and any other value is as none. Under the race detector,
+// whatever it says, and any other value is as none, but an error where ranks join a
+// job. Under the race detector,
 // which does not see into assembly, the default is "go". The build tag noasm
 // leaves the assembly out.
 //

@@ -1,6 +1,10 @@
 package kernels
 
-import "os"
+import (
+	"fmt"
+	"os"
+	"strings"
+)
 
 // tier is what loops are made of. Each tier has the bits of all others.
 type tier uint8
@@ -18,6 +22,16 @@ func (t tier) String() string { return tiers[t] }
 
 // chosen is the tier of all reductions of this process.
 var chosen = choose(os.Getenv("WEFT_KERNELS"), best(), raceEnabled)
+
+// CheckLimit returns an error if limit is no value of WEFT_KERNELS.
+func CheckLimit(limit string) error {
+	for _, name := range tiers {
+		if limit == name || limit == "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("kernels: %q is none of %s", limit, strings.Join(tiers[:], ", "))
+}
 
 // choose returns the best tier, but none above limit if that names one. Unless it
 // does, a program under the race detector gets plain Go, as the detector does not

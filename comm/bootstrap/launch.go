@@ -29,8 +29,14 @@ const orSingle = "or set WEFT_SINGLE=1 to run one rank on its own"
 // anything else.
 func detect(lookup func(string) (string, bool)) (launch, error) {
 	e := environ(lookup)
-	if v := e.get("WEFT_SINGLE"); v != "" && v != "0" {
-		return launch{source: "single", size: 1, forced: true, seen: e.seen("WEFT_SINGLE")}, nil
+	if v := e.get("WEFT_SINGLE"); v != "" {
+		single, err := strconv.ParseBool(v)
+		if err != nil {
+			return launch{}, &LaunchError{e.seen("WEFT_SINGLE"), "it is neither 1 nor 0", "set WEFT_SINGLE=1 to run one rank on its own, or don't set it"}
+		}
+		if single {
+			return launch{source: "single", size: 1, forced: true, seen: e.seen("WEFT_SINGLE")}, nil
+		}
 	}
 	l, err := e.innermost()
 	if err != nil {

@@ -72,6 +72,7 @@ func TestDetectRefuses(t *testing.T) {
 		env  env
 		text string
 	}{
+		{"single or not", env{"WEFT_SINGLE": "2"}, "neither 1 nor 0"},
 		{"no rank", env{"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_RANK is missing"},
 		{"no size", env{"WEFT_RANK": "1"}, "WEFT_SIZE is missing"},
 		{"rank is no number", env{"PMI_RANK": "x", "PMI_SIZE": "4"}, "PMI_RANK is not a number"},

@@ -77,12 +77,16 @@ func (p Plan) Validate() error {
 	return nil
 }
 
-// Fits says whether the plan names only ranks of a job with so many; the error is a
-// [*PlanError]. A link of a rank that is not there would never fail.
+// Fits says whether the plan names only links that a job of so many ranks has; the
+// error is a [*PlanError]. A link of a rank that is not there, or of one to itself,
+// would never fail.
 func (p Plan) Fits(ranks int) error {
 	fits := func(field string, l Link, text string) error {
 		if rank := max(l.From, l.To); rank >= ranks {
 			return &PlanError{field, text, fmt.Sprintf("there is no rank %d, ranks are 0 to %d", rank, ranks-1)}
+		}
+		if l.From == l.To && l.From >= 0 {
+			return &PlanError{field, text, "a rank has no link to itself"}
 		}
 		return nil
 	}

@@ -277,4 +277,9 @@ func TestFits(t *testing.T) {
 	p, err := Parse("links=0>9")
 	require.NoError(t, err)
 	require.EqualError(t, p.Fits(4), "fault plan: links=0>9: there is no rank 9, ranks are 0 to 3")
+	for _, text := range []string{"links=0>1;1>1", "dead=2>2@0"} {
+		p, err := Parse(text)
+		require.NoError(t, err)
+		require.ErrorContains(t, p.Fits(4), "a rank has no link to itself", text)
+	}
 }
