@@ -23,6 +23,7 @@ type runner struct {
 	flow    stream
 	flight  stagedCall // the current call over stages
 	limits  stagedLimits
+	recent  recent
 
 	ranks, messageBytes int
 	windowMessages      int // see the constant
