@@ -69,7 +69,7 @@ func (c *Communicator) suspects(seq uint64, waitedFor int) ([]int, string) {
 			others = append(others, r)
 		}
 	}
-	silent, answers := c.silentOf(others)
+	silent, answers := c.silentOf(nil, others)
 	var absent []int
 	for r, a := range answers {
 		if a != nil && a.Seq < seq {
@@ -97,7 +97,7 @@ const explainTime = time.Second
 func (c *Communicator) disagree(call Call, seq uint64, m *progress.MismatchError) error {
 	calls := c.lastWords(m.Peer) // a rank that is gone does not answer
 	if calls == nil {
-		if a := c.inquire(explainTime, m.Peer)[m.Peer]; a != nil {
+		if a := c.inquire(nil, explainTime, m.Peer)[m.Peer]; a != nil {
 			calls = a.Calls
 		}
 	}

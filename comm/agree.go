@@ -33,6 +33,9 @@ type agreement struct {
 	ticks   int       // in that stage
 	waits   []int
 	closed  bool // this rank has left
+	timer   *time.Timer
+	looks   sync.WaitGroup // ticks to come or running
+	left    chan struct{}  // closed with closed
 
 	votes votes
 }
@@ -104,7 +107,7 @@ func (c *Communicator) advance(change func(*agreement)) {
 	if a.waits, _ = a.part.Waits(a.waits); len(a.waits) > 0 && !a.ticking && !a.closed {
 		a.ticking, a.ticks, a.last = true, 0, time.Now()
 		c.leavers.Store(true) // no call begins any more
-		time.AfterFunc(tickTime, c.tick)
+		c.tickLater()
 	}
 	if a.part.Committed() != before {
 		a.votes.poke()
@@ -166,24 +169,38 @@ func (c *Communicator) tick() {
 	}
 	a.mu.Unlock()
 	if len(others) > 0 { // all of them: the next registrar may be silent as well
-		silent, _ = c.silentOf(others)
+		if silent, _ = c.silentOf(a.left, others); a.isLeft() {
+			return // it has not heard them out
+		}
 	}
 	if len(silent) > 0 {
 		c.logger.Warn("ranks do not answer", "ranks", silent)
 	}
 	c.advance(func(a *agreement) {
 		a.part.Out(silent...)
-		a.last = time.Now()
-		time.AfterFunc(tickTime, c.tick)
+		if a.last = time.Now(); !a.closed {
+			c.tickLater()
+		}
+	})
+}
+
+// tickLater has tick called. agreement.mu is held, and this rank has not left.
+func (c *Communicator) tickLater() {
+	a := &c.agreement
+	a.looks.Add(1)
+	a.timer = time.AfterFunc(tickTime, func() {
+		defer a.looks.Done()
+		c.tick()
 	})
 }
 
 // silentOf returns which of some ranks do not answer, and the answers of the others. If
-// none of several does, it may be this rank that was away, and it asks again.
-func (c *Communicator) silentOf(ranks []int) (silent []int, answers []*answer) {
-	answers = c.inquire(answerTime, ranks...)
+// none of several does, it may be this rank that was away, and it asks again. It ends
+// early when cancel, which may be nil, is closed.
+func (c *Communicator) silentOf(cancel <-chan struct{}, ranks []int) (silent []int, answers []*answer) {
+	answers = c.inquire(cancel, answerTime, ranks...)
 	if silent = missing(answers, ranks); len(silent) == len(ranks) && len(ranks) > 1 {
-		answers = c.inquire(answerTime, ranks...)
+		answers = c.inquire(cancel, answerTime, ranks...)
 		silent = missing(answers, ranks)
 	}
 	return silent, answers
@@ -224,8 +241,24 @@ func (c *Communicator) leaveAgreement() {
 	}
 	c.advance(func(a *agreement) {
 		a.part.Out(c.rank)
+		if a.closed {
+			return
+		}
 		a.closed = true
+		close(a.left)
+		if a.timer != nil && a.timer.Stop() {
+			a.looks.Done()
+		}
 	})
+	a := &c.agreement
+	a.looks.Wait() // one that runs ends at once
+}
+
+// isLeft says whether this rank has left.
+func (a *agreement) isLeft() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
 }
 
 // A wireNotice is a notice as it is sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -255,4 +256,30 @@ func (m *mute) Send(to int, msg bootstrap.Message) error {
 		return nil
 	}
 	return m.Channel.Send(to, msg)
+}
+
+// TestCloseEndsInquiry: no goroutine of a rank that has closed still waits for answers.
+func TestCloseEndsInquiry(t *testing.T) {
+	roots, err := Local(3)
+	require.NoError(t, err)
+	cs := make([]*Communicator, 3)
+	var wg sync.WaitGroup
+	for r, c := range roots {
+		wg.Go(func() { cs[r], _ = c.Dup(t.Context()) })
+	}
+	wg.Wait()
+	cs[0].agreement.mu.Lock() // rank 0 hears nothing
+	wg.Go(func() { cs[1].Abort(nil) })
+	time.Sleep(tickTime / 2)
+	cs[2].Abort(nil) // its inquiry begins later than that of rank 1, which ends it all
+	require.NoError(t, cs[2].Close())
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	wg.Wait()
+	cs[0].agreement.mu.Unlock()
+	require.NotContains(t, string(stacks), ").inquire(")
+	for _, c := range roots {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
 }

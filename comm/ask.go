@@ -32,9 +32,10 @@ func (c *Communicator) ask(rank int, inquiry uint64) error {
 	return c.send(rank, bootstrap.Message{Kind: msgAsk, Seq: inquiry})
 }
 
-// inquire asks ranks, of which this one is none, and returns what came within d,
-// by rank; nil for a rank that was not asked or did not answer.
-func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
+// inquire asks ranks, of which this one is none, and returns what came within d and
+// before cancel, which may be nil, is closed, by rank; nil for a rank that was not asked
+// or did not answer.
+func (c *Communicator) inquire(cancel <-chan struct{}, d time.Duration, ranks ...int) []*answer {
 	if len(ranks) == 0 {
 		return make([]*answer, c.Size())
 	}
@@ -56,6 +57,8 @@ func (c *Communicator) inquire(d time.Duration, ranks ...int) []*answer {
 	for i, open := 0, true; open && i < patience; i++ {
 		select {
 		case <-all:
+			open = false
+		case <-cancel:
 			open = false
 		case <-piece.C:
 		}

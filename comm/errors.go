@@ -14,7 +14,8 @@ import (
 var (
 	// ErrNil: the communicator is nil.
 	ErrNil = errors.New("nil communicator")
-	// ErrClosed: the communicator is closed on this rank.
+	// ErrClosed: the communicator is closed on this rank. One that had ended before, with
+	// an [AbortError], goes on to return that.
 	ErrClosed = errors.New("communicator is closed")
 	// ErrConcurrent: another goroutine is in a collective of the communicator.
 	// The communicator stays usable; the other call goes on.

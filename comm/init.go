@@ -122,6 +122,7 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	if parent != nil { // it is part of a call
 		c.madeBy = parent.engine.Deadline()
 	}
+	c.agreement.left = make(chan struct{})
 	c.agreement.part = lane.NewAgreement[*record](c.rank, len(members))
 	if c.commits {
 		c.agreement.votes.news = make(chan struct{}, 1)
