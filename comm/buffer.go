@@ -46,13 +46,16 @@ func Alloc[T kernels.Number](ctx context.Context, c *Communicator, n int) (*Buff
 	}
 	b := &buffer{c: c}
 	err := b.open(ctx, uint64(max(n*t.Size(), 1)))
-	if err = c.endAgreed(call, err); err != nil {
-		// Not before all know: others may be importing it.
-		return nil, errors.Join(err, b.close())
-	}
 	c.mu.Lock()
 	c.buffers[b] = struct{}{}
 	c.mu.Unlock()
+	if err = c.endAgreed(call, err); err != nil {
+		// Not before all know: others may be importing it.
+		if errors.Is(err, ErrClosed) {
+			return nil, err // Close frees it, when they do
+		}
+		return nil, errors.Join(err, b.free())
+	}
 	c.place(b)
 	return &Buffer[T]{b, n}, nil
 }

@@ -107,6 +107,40 @@ func TestImportOfCanceled(t *testing.T) {
 	wg.Wait()
 }
 
+// TestImportOfClosed is the same with a rank that closes.
+func TestImportOfClosed(t *testing.T) {
+	cs, err := Local(3, WithTransport("fabric"), WithTimeout(20*time.Second))
+	require.NoError(t, err)
+	gaveUp := make(chan struct{})
+	var wg sync.WaitGroup
+	var once sync.Once
+	cs[0].world.transport = beforeImport{cs[0].world.transport, func() {
+		once.Do(func() { time.AfterFunc(50*time.Millisecond, func() { cs[0].Close() }) })
+	}}
+	cs[1].world.transport = beforeImport{cs[1].world.transport, func() { <-gaveUp }}
+	errs := make([]error, 3)
+	for r, c := range cs {
+		wg.Go(func() {
+			_, errs[r] = Alloc[int32](context.Background(), c, 1000)
+			if r == 0 {
+				close(gaveUp)
+			}
+		})
+	}
+	wg.Wait()
+	require.ErrorIs(t, errs[0], ErrClosed)
+	for r, err := range errs[1:] {
+		// What all had given by then does: then they have their memory.
+		if err != nil {
+			require.ErrorIs(t, err, ErrPeerClosed, "rank %d", r+1)
+		}
+	}
+	for _, c := range cs {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
+}
+
 // beforeImport is a transport that calls before first in each Import.
 type beforeImport struct {
 	transport.Transport
