@@ -217,6 +217,7 @@ type soakRank struct {
 	world  *comm.Communicator
 	faults string   // of soakKinds
 	log    *os.File // of this rank's faults; what is before its offset is counted
+	long   bool     // see soakKey
 	tally  soakTally
 	memory userMemory
 	own    *rand.Rand
@@ -243,6 +244,7 @@ type soakKey struct {
 	seed  uint64
 	n     int
 	exact bool
+	long  bool // calls of many rounds, where calls go by rounds
 }
 
 var soakScripts = newShared[soakKey, soakScript](8)
@@ -257,7 +259,7 @@ const (
 
 func newSoakScript(k soakKey) soakScript {
 	r := rand.New(rand.NewPCG(k.seed, uint64(k.n)))
-	p := &metaProgram{n: k.n}
+	p := &metaProgram{n: k.n, long: k.long}
 	for at, i := range r.Perm(len(metaKinds)) {
 		for j := range 1 + at%soakBatch {
 			p.draw(r, metaKinds[i], k.exact, j > 0)
@@ -288,7 +290,7 @@ func (s *soakRank) run(ctx context.Context, seed uint64, calls int, exact bool) 
 		if c == nil {
 			continue
 		}
-		key := soakKey{program, c.Size(), exact}
+		key := soakKey{program, c.Size(), exact, s.long}
 		p := soakScripts.get(key, func() soakScript { return newSoakScript(key) })
 		if err := s.program(ctx, c, p, form); err != nil {
 			return fmt.Errorf("%s: %+v: %w", communicators[way].name, key, err)
@@ -423,6 +425,7 @@ type soakRun struct {
 	rate      float64
 	spec      string // of algorithms
 	dead      string // links that die, if any
+	long      bool   // see soakKey
 	calls     int
 }
 
@@ -452,6 +455,7 @@ func (r soakRun) do(t *testing.T, tally soakTally) {
 	err = errors.Join(each(cs, func(c *comm.Communicator) error {
 		s, err := newSoakRank(c, soakKinds[r.kind].name, log, r.seed)
 		if err == nil {
+			s.long = r.long
 			err = s.run(context.Background(), r.seed, r.calls, r.spec != "")
 		}
 		if err != nil {
@@ -522,6 +526,26 @@ func TestFabricSoak(t *testing.T) {
 		require.NotZero(t, dying.sum().Alias)
 		require.NotZero(t, dying.sum().Pointer)
 		tally.addAll(dying)
+	})
+	t.Run("rounds", func(t *testing.T) { // of calls between two ranks
+		for i, rate := range []float64{0.1, 0.01, 0.001} {
+			for k, transport := range []string{"fabric", "fabric:fast"} {
+				calls := soakSteps
+				if testLong {
+					calls = 600
+				} else if i > 0 || raceEnabled && k == 0 {
+					continue
+				}
+				for ; calls > 0; run++ {
+					r := soakRun{
+						seed: seed + uint64(run), ranks: 2, transport: transport, kind: len(soakKinds) - 1, rate: rate,
+						long: true, calls: min(calls, 2*soakSteps), // what a lane has cells for
+					}
+					r.do(t, tally)
+					calls -= r.calls
+				}
+			}
+		}
 	})
 	if raceEnabled || testing.Short() {
 		return

@@ -137,6 +137,7 @@ type metaProgram struct {
 	n     int
 	steps []step
 	ends  []int // of batches: after these steps everybody waits for all calls
+	long  bool  // vectors are
 }
 
 var metaKinds = []comm.Collective{
@@ -163,6 +164,9 @@ func newMetaProgram(seed uint64, n, steps int, exact bool) *metaProgram {
 func (p *metaProgram) draw(r *rand.Rand, kind comm.Collective, exact, goesOn bool) {
 	n := p.n
 	size := func() int {
+		if p.long {
+			return 1<<(13+r.IntN(6)) + r.IntN(1000)
+		}
 		switch r.IntN(25) {
 		case 0:
 			return r.IntN(60_000)
