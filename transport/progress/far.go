@@ -16,8 +16,8 @@ import (
 // Ranks look at that every so often: the tag of a message is always in its sender's cache, and
 // how long it takes to come is compared with a line of the rank's own that is in no cache.
 // If it comes late from most peers, this rank's messages go around the cache. A single line
-// is a fair measure: that of long messages memory has more under way at a time
-// makes it be ahead where they take about as long.
+// is a fair measure: memory has more lines under way at a time, and so is ahead with
+// long messages where a single line takes about as long.
 type farness struct {
 	streamer transport.Streamer // nil: nobody looks
 	number   uint64             // long messages that came
@@ -69,6 +69,11 @@ func (f *farness) look(peer int, msg []byte) {
 	f.chain &= f.read(line)
 	cached, memory := t1.Sub(t0), time.Since(t1)
 	cache.Stream(line, make([]byte, stageLine))
+	f.judge(peer, cached, memory)
+}
+
+// judge takes how long a line took to come from a peer's cache, and one from memory.
+func (f *farness) judge(peer int, cached, memory time.Duration) {
 	if 5*cached > 4*memory {
 		f.lags[peer] = min(f.lags[peer]+1, probeLag)
 	} else {

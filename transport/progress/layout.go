@@ -2,9 +2,10 @@ package progress
 
 import (
 	"fmt"
+	"math"
+
 	"github.com/weft-go/weft/transport"
 	"github.com/weft-go/weft/transport/progress/lane"
-	"math"
 )
 
 // A Layout divides each rank's endpoint among its peers. All ranks of a

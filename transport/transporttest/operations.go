@@ -59,6 +59,24 @@ func checkPut(t *testing.T, open New) {
 	g.check("put at the end")
 }
 
+// checkStream: puts that go around the caches write the same.
+func checkStream(t *testing.T, open New) {
+	streaming := func(t testing.TB, n int) []transport.Transport {
+		ts := open(t, n)
+		for _, tr := range ts {
+			if s, ok := tr.(transport.Streamer); ok {
+				s.Stream(true)
+			} else {
+				t.Skip("operations are no copies by this processor")
+			}
+		}
+		return ts
+	}
+	checkPut(t, streaming)
+	checkPutCounted(t, streaming)
+	checkMulticast(t, streaming)
+}
+
 func checkPutMasked(t *testing.T, open New) {
 	rng := random(t)
 	g := openGroup(t, open, 2, area)

@@ -40,6 +40,7 @@ func Run(t *testing.T, open New) {
 		{"Put", checkPut},
 		{"PutMasked", checkPutMasked},
 		{"PutCounted", checkPutCounted},
+		{"Stream", checkStream},
 		{"Get", checkGet},
 		{"Red", checkRed},
 		{"RedCounted", checkRedCounted},
