@@ -130,11 +130,20 @@ func TestAlgorithmNamesOthers(t *testing.T) {
 
 // TestNoSuchAlgorithm: what no algorithm is called is refused before anything is called.
 func TestNoSuchAlgorithm(t *testing.T) {
-	_, err := comm.Local(1, comm.WithAlgorithm("bogus"))
-	require.ErrorIs(t, err, comm.ErrArgument)
-	require.ErrorContains(t, err, "bogus")
-	t.Setenv("WEFT_ALGO", "allreduce:ring;nocast:tree")
-	_, err = comm.Local(1)
-	require.ErrorIs(t, err, comm.ErrArgument)
-	require.ErrorContains(t, err, "WEFT_ALGO")
+	for spec, text := range map[string]string{
+		"quantum":                    "unknown algorithm",
+		"allsort:ring":               "unknown collective",
+		"alltoall:ring":              "unknown algorithm",
+		"allreduce:ring;nocast:tree": "unknown collective",
+	} {
+		_, err := comm.Local(2, comm.WithAlgorithm(spec))
+		require.ErrorIs(t, err, comm.ErrArgument)
+		require.ErrorContains(t, err, spec)
+		require.ErrorContains(t, err, text)
+		t.Setenv("WEFT_ALGO", spec)
+		_, err = comm.Local(2)
+		require.ErrorIs(t, err, comm.ErrArgument)
+		require.ErrorContains(t, err, "WEFT_ALGO")
+		t.Setenv("WEFT_ALGO", "")
+	}
 }

@@ -351,22 +351,6 @@ func TestLargestWindows(t *testing.T) {
 	}
 }
 
-// TestAlgorithmSetting: what can't be is an error that lists what can.
-func TestAlgorithmSetting(t *testing.T) {
-	ctx := context.Background()
-	for _, tt := range []struct{ spec, text string }{
-		{"quantum", "unknown algorithm"},
-		{"allsort:ring", "unknown collective"},
-		{"alltoall:ring", "unknown algorithm"},
-	} {
-		cs := local(t, 2, comm.WithAlgorithm(tt.spec))
-		for _, err := range each(cs, func(c *comm.Communicator) error { return Barrier(ctx, c) }) {
-			require.ErrorIs(t, err, comm.ErrAborted)
-			require.ErrorContains(t, err, tt.text)
-		}
-	}
-}
-
 // TestChoice: exclusions leave what is left, and reductions keep rank order as
 // long as there is a way.
 func TestChoice(t *testing.T) {
