@@ -571,6 +571,7 @@ func fabricSoakProgram() error {
 	}
 	s, err := newSoakRank(c, os.Getenv("WEFT_TEST_KIND"), os.Getenv("WEFT_FAULTS_LOG"), seed)
 	if err == nil {
+		s.long = os.Getenv("WEFT_TEST_ROUNDS") != ""
 		err = s.run(context.Background(), seed, calls, c.Algorithm() != "")
 	}
 	if err != nil {
@@ -636,6 +637,14 @@ func TestFabricSoakProcesses(t *testing.T) {
 			}
 		}
 	}
+	t.Run("rounds", func(t *testing.T) {
+		r := soakRun{seed: seed + run, ranks: 2, transport: "fabric:fast", kind: len(soakKinds) - 1, rate: 0.05, long: true, calls: soakSteps}
+		if testLong {
+			r.calls = 500
+		}
+		t.Log(r)
+		tally.addAll(soaked(t, startSoak(t, r.ranks, r.calls, r.seed, soakKinds[r.kind].name, r.transport, r.faults(), "", "WEFT_TEST_ROUNDS=1")))
+	})
 	t.Logf("seed %d\n%v", seed, tally)
 	if testLong {
 		tally.requireAll(t)

@@ -46,6 +46,7 @@ func TestExactLaned(t *testing.T) {
 						continue
 					}
 					if err := k.run(context.Background(), c, count, seed+uint64(100*i+j), blocking|persistent); err != nil {
+						c.Abort(err) // the other would wait
 						return fmt.Errorf("%s, count %d: %w", k.name, count, err)
 					}
 				}
