@@ -163,7 +163,8 @@ func (c *Communicator) Lanes() (layout progress.Layout, multicast bool) {
 	if c == nil {
 		return progress.Layout{}, false
 	}
-	return c.layout(), c.world.transport.Limits().Multicast
+	limits := c.world.transport.Limits()
+	return c.layout().On(limits), limits.Multicast
 }
 
 // layout is that of the communicator's memory. It is the same on all ranks.

@@ -39,11 +39,16 @@ func TestInfo(t *testing.T) {
 	devices, err := run([]string{"WEFT_CUDA_DRIVER=" + library}, "run", "-n", "3", "--", bin, "info")
 	require.NoError(t, err, devices)
 	require.Regexp(t, `(?s)devices \(CUDA 13.*rank 0: Double 0 GPU-.*rank 1: Double 1 GPU-.*rank 2: Double 0 GPU-`, devices)
-	kib := regexp.MustCompile(`memory of a communicator of this size: (\d+) KiB per rank on its device, for \d+ lanes`).FindStringSubmatch(devices)
-	require.NotNil(t, kib, devices)
-	size, err := strconv.Atoi(kib[1])
-	require.NoError(t, err)
-	require.Less(t, size, 64<<10)
+	memory := func(text, where string) (kib int) {
+		t.Helper()
+		m := regexp.MustCompile(`memory of a communicator of this size: (\d+) KiB per rank` + where).FindStringSubmatch(text)
+		require.NotNil(t, m, text)
+		kib, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		return kib
+	}
+	require.Less(t, memory(devices, ` on its device, for \d+ lanes`), 64<<10)
+	require.Less(t, memory(text, "\n"), 4<<10)
 
 	for name, n := range traffic(t, text, 3*2) {
 		require.Equal(t, name == "messages" || name == "bytes", n > 0, "%s\n%s", name, text)
@@ -51,6 +56,7 @@ func TestInfo(t *testing.T) {
 	for _, transport := range []string{"fabric", "fabric:fast"} {
 		text, err = run([]string{"WEFT_TRANSPORT=" + transport, "WEFT_FAULTS=seed=1,rate=0.05"}, "run", "-n", "3", "--", bin, "info")
 		require.NoError(t, err, text)
+		require.Greater(t, memory(text, "\n"), 60<<10, "with spares")
 		for name, n := range traffic(t, text, 3*2) {
 			rerouted := name == "alias" || name == "pointer" || name == "channel"
 			require.Equal(t, !rerouted, n > 0, "%s\n%s", name, text)

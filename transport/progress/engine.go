@@ -101,7 +101,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, err
 	}
-	l := cfg.Layout.on(cfg.Transport.Limits())
+	l := cfg.Layout.On(cfg.Transport.Limits())
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}

@@ -72,8 +72,8 @@ const (
 	defaultRenewals = 16 * (math.MaxInt >> 62)
 )
 
-// on completes a layout for a transport.
-func (l Layout) on(limits transport.Limits) Layout {
+// On completes a layout for a transport.
+func (l Layout) On(limits transport.Limits) Layout {
 	if limits.LateWrites {
 		l.StageSlots, l.StageBytes = 0, 0 // they are for mapped memory
 	}

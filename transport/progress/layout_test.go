@@ -79,16 +79,16 @@ func TestValidate(t *testing.T) {
 func TestLayoutOn(t *testing.T) {
 	for n := 1; n <= 300; n++ {
 		l := DefaultLayout(n)
-		require.Equal(t, l, l.on(transport.Limits{}))
+		require.Equal(t, l, l.On(transport.Limits{}))
 		l.StageSlots, l.StageBytes = 0, 0 // none on those that may fail
-		failing := l.on(transport.Limits{LateWrites: true})
+		failing := l.On(transport.Limits{LateWrites: true})
 		require.NoError(t, failing.Validate())
 		require.GreaterOrEqual(t, failing.Spares, minSpares)
 		if failing.Spares > minSpares {
 			require.LessOrEqual(t, failing.Bytes()-l.Bytes(), uint64(reserveBudget*17/16+n*2*17*transport.CounterAlign))
 		}
 		l.Spares = 3
-		require.Equal(t, 3, l.on(transport.Limits{LateWrites: true}).Spares)
+		require.Equal(t, 3, l.On(transport.Limits{LateWrites: true}).Spares)
 	}
 	for _, bad := range []int{-1, maxSpares + 1} {
 		require.ErrorIs(t, Layout{Ranks: 2, Cells: 2, SlotBytes: 256, Spares: bad}.Validate(), transport.ErrBounds)
