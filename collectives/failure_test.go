@@ -203,6 +203,9 @@ func failureProgram() error {
 	for k := 0; ; k++ {
 		if k == 20 {
 			fmt.Println("running")
+			if os.Getenv("WEFT_TEST_VICTIM") == strconv.Itoa(c.Rank()) {
+				time.AfterFunc(50*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+			}
 		}
 		n := sizes[k%len(sizes)] / c.Size() * c.Size()
 		begin := time.Now()
@@ -381,9 +384,6 @@ func TestKilledRankMpirun(t *testing.T) {
 
 // suicideProgram is failureProgram in which one rank kills itself.
 func suicideProgram() error {
-	if os.Getenv("OMPI_COMM_WORLD_RANK") == os.Getenv("WEFT_TEST_VICTIM") {
-		time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
-	}
 	os.Setenv("WEFT_TEST_CALL", "0")
 	return failureProgram()
 }
