@@ -126,7 +126,8 @@ func WithReroute(on bool) Option {
 
 // WithRerouteBy has messages go by the given ways only where a link does not work, in
 // the order of [Way] (WEFT_REROUTE: a list, such as alias,channel). Without any it is
-// WithReroute(false). All ranks must give the same.
+// WithReroute(false). Without [ByChannel] a call fails as well when so much was reported
+// that no memory is left to send it again. All ranks must give the same.
 func WithRerouteBy(ways ...Way) Option {
 	return func(s *settings) error {
 		var set waySet

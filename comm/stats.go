@@ -5,7 +5,8 @@ import "github.com/weft-go/weft/transport/progress"
 // Stats returns what passed between this rank and each rank of the communicator
 // so far: messages, and on a transport that may fail what failed and what was done
 // about it. The entry of this rank itself is for multicast memory. It does not
-// communicate; while a collective of the communicator runs it is [ErrConcurrent].
+// communicate; while a collective of the communicator runs it is [ErrConcurrent], and once
+// the communicator has ended the error that ended it.
 func (c *Communicator) Stats() (stats []progress.PeerStats, err error) {
 	err = c.look(func(e *progress.Engine) {
 		c.messages.mu.Lock()

@@ -82,7 +82,11 @@ func TestExhausted(t *testing.T) {
 				errs <- err
 			}()
 		}
-		require.ErrorIs(t, errors.Join(<-errs, <-errs), lane.ErrExhausted)
+		err := errors.Join(<-errs, <-errs)
+		require.ErrorIs(t, err, lane.ErrExhausted)
+		var failed *transport.FabricError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, 1, failed.Rank+failed.Peer)
 	}
 }
 

@@ -240,7 +240,11 @@ func TestExhaustedMulti(t *testing.T) {
 			require.Zero(t, es[0].Stats()[1].Reroutes.All())
 			continue
 		}
-		require.ErrorIs(t, errors.Join(failed...), lane.ErrExhausted)
+		err := errors.Join(failed...)
+		require.ErrorIs(t, err, lane.ErrExhausted)
+		var multicast *transport.FabricError
+		require.ErrorAs(t, err, &multicast)
+		require.Equal(t, multicast.Rank, multicast.Peer)
 	}
 }
 

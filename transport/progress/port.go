@@ -156,9 +156,16 @@ func (p *port) exhausted(o *outEnd, length uint64) (lane.Step, error) {
 		return p.open(o, length)
 	}
 	if p.detour == nil {
-		return lane.Step{}, fmt.Errorf("progress: lane to rank %d: %w", o.peer, lane.ErrExhausted)
+		return lane.Step{}, p.outOfCells(transport.OpPutCounted, o.peer, o.Next())
 	}
 	return o.BeginElsewhere(), nil
+}
+
+// outOfCells is the error of what has no cell to go to. It travels as that of a phase which
+// was not even tried.
+func (p *port) outOfCells(op transport.OpKind, peer int, epoch uint64) error {
+	failed := &transport.FabricError{Op: op, Rank: p.rank, Peer: peer, Endpoint: p.roads[peer].ids[direct], Epoch: epoch, Status: transport.Report{Status: transport.StatusFailed}}
+	return fmt.Errorf("progress: %w: %w", lane.ErrExhausted, failed)
 }
 
 // send brings a message that has begun with a step to its receiver: the first

@@ -73,7 +73,7 @@ func (e *Engine) beginPosting(p *posting, slot int) error {
 	if p.way != byChannel {
 		var err error
 		if p.cell, err = e.group.board.Post(slot); err != nil && e.detour == nil {
-			return fmt.Errorf("progress: multicast memory: %w", err)
+			return e.outOfCells(transport.OpPutMultimem, e.rank, uint64(slot))
 		}
 	}
 	p.begun = true
