@@ -144,6 +144,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, e.notMade(err)
 	}
 	e.farness.watch(e.t, l.Ranks, cfg.Policy)
+	e.port.far = &e.farness
 	e.unset = cfg.Stop.OnSet(e.wait.bell.Ring)
 	return e, nil
 }
@@ -413,8 +414,8 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		slot := e.lanes.slot(peer, p)
 		msg = e.mem.at(slot, p.Room)
 	}
-	if by == lane.Counted && e.farness.due(n) && len(msg) >= tagBytes+n {
-		e.farness.look(peer, msg)
+	if by == lane.Counted && e.farness.due(in.Next(), n) && len(msg) >= tagBytes+n {
+		e.farness.look(peer, in.Next(), msg)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}

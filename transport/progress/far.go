@@ -13,14 +13,15 @@ import (
 // cache more slowly than from memory, see stages. Where long messages are copied by the
 // processor they had better go around its cache then.
 //
-// Ranks look at that every so often: the tag of a message is always in its sender's cache, and
-// how long it takes to come is compared with a line of the rank's own that is in no cache.
-// If it comes late from most peers, this rank's messages go around the cache. A single line
+// Ranks look at that every so often, at messages that both ends count alike: those are in their
+// sender's cache whatever was found before, and how long a line of one takes to come is
+// compared with a line of the rank's own that is in no cache. It lies where nothing has
+// asked for it ahead, as processors do for what follows the message before. If it comes late
+// from most peers, this rank's other messages go around the cache. A single line
 // is a fair measure: memory has more lines under way at a time, and so is ahead with
 // long messages where a single line takes about as long.
 type farness struct {
 	streamer transport.Streamer // nil: nobody looks
-	number   uint64             // long messages that came
 	lags     []int              // by peer; above 0: its cache is no nearer than memory
 	far      bool
 	memory   []byte // lines in no cache, one in each page
@@ -48,23 +49,21 @@ func (f *farness) line(i uint64) []byte {
 	return f.memory[at:][:stageLine]
 }
 
-// due says whether a message with n bytes of payload is to be looked at.
-func (f *farness) due(n int) bool {
-	if n < probeBytes || f.streamer == nil {
-		return false
-	}
-	f.number++
-	return f.number%probeEvery == 0
+// due says whether a lane's message of an epoch with n bytes of payload is to be looked at.
+func (f *farness) due(epoch uint64, n int) bool {
+	return n >= probeBytes && f.streamer != nil && epoch%probeEvery == 0
 }
 
 // look looks at a message from a peer that came and was not read yet.
-func (f *farness) look(peer int, msg []byte) {
-	line := f.line(f.number / probeEvery)
+func (f *farness) look(peer int, epoch uint64, msg []byte) {
+	turn := epoch / probeEvery
+	line := f.line(turn)
+	const pages = probeBytes/probePage - 1 // that are whole, wherever they begin
+	page := tagBytes + int(-uint64(uintptr(unsafe.Pointer(&msg[tagBytes])))%probePage) + int(turn%pages)*probePage
 	// So that the pages are known.
-	x := f.read(msg[probePage/2:]) + f.read(f.memory[f.number/probeEvery%farPages*probePage:])
-	f.chain &= x
+	f.chain &= f.read(msg[page:]) + f.read(f.memory[turn%farPages*probePage:])
 	t0 := time.Now()
-	f.chain &= f.read(msg)
+	f.chain &= f.read(msg[page+probePage/2:])
 	t1 := time.Now()
 	f.chain &= f.read(line)
 	cached, memory := t1.Sub(t0), time.Since(t1)

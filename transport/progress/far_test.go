@@ -59,8 +59,8 @@ func TestFarLooks(t *testing.T) {
 	for _, p := range []WaitPolicy{{InProcess: true}, {Oversubscribed: true}} {
 		var f farness
 		f.watch(&streamTold{}, 2, p)
-		for range 10 * probeEvery {
-			require.False(t, f.due(1<<20))
+		for epoch := range uint64(10 * probeEvery) {
+			require.False(t, f.due(epoch, 1<<20))
 		}
 	}
 	var f farness
@@ -71,11 +71,11 @@ func TestFarLooks(t *testing.T) {
 		msg[i] = byte(rand.Uint32())
 	}
 	want, looks := bytes.Clone(msg), 0
-	for range 3 * farPages * probeEvery {
-		require.False(t, f.due(probeBytes-1))
-		if f.due(probeBytes) {
+	for epoch := range uint64(3 * farPages * probeEvery) {
+		require.False(t, f.due(epoch, probeBytes-1))
+		if f.due(epoch, probeBytes) {
 			looks++
-			f.look(1, msg)
+			f.look(1, epoch, msg)
 		}
 	}
 	require.Equal(t, 3*farPages, looks)

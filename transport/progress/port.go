@@ -35,6 +35,8 @@ type port struct {
 	links [][linkWays]link // by rank
 	via   transport.Access // by which messages are put now, instead of by phases; or nil
 
+	far *farness // nil for mail
+
 	// Of detours; see detour.go.
 	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
 	isMail   bool
@@ -174,6 +176,10 @@ func (p *port) outOfCells(op transport.OpKind, peer int, epoch uint64) error {
 func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
+	if f := p.far; f != nil && f.far && f.due(step.Epoch, len(data)) {
+		f.streamer.Stream(false)
+		defer f.streamer.Stream(true)
+	}
 	if !p.faulty {
 		at := p.roads[o.peer].at(direct, o.lanes.slot(p.rank, o.places.Turn(step.Cell)))
 		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
