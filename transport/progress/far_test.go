@@ -2,7 +2,10 @@ package progress
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -85,4 +88,47 @@ func TestFarLooks(t *testing.T) {
 	for i := range uint64(farPages) {
 		require.Zero(t, uintptr(unsafe.Pointer(&f.line(i)[0]))%stageLine)
 	}
+}
+
+// TestFarLeavesSome: a rank whose messages go around the cache leaves those in it that its
+// peer looks at, and no others.
+func TestFarLeavesSome(t *testing.T) {
+	es := open(t, DefaultLayout(2), nil)
+	s := &streamTold{}
+	es[0].farness = farness{streamer: s, far: true}
+	message := make([]byte, probeBytes)
+	ctx, cancel := context.WithCancel(t.Context())
+	together(t, 2, func(me int) (err error) {
+		defer func() {
+			if err != nil {
+				cancel() // the other waits
+			}
+		}()
+		e := es[me]
+		e.Begin(ctx, time.Minute, 1, 7)
+		for k := range 2 * probeEvery {
+			if me == 0 {
+				told := len(s.told)
+				if err := e.Send(1, message[:probeBytes-k%2]); err != nil {
+					return err
+				}
+				want := slices.Clone(s.told[:told])
+				if k%probeEvery == 0 {
+					want = append(want, false, true)
+				}
+				if !slices.Equal(want, s.told) {
+					return fmt.Errorf("message %d: told %v", k, s.told)
+				}
+				continue
+			}
+			if _, err := e.Recv(0, probeBytes-k%2); err != nil {
+				return err
+			}
+			if err := e.Release(0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.Equal(t, []bool{false, true, false, true}, s.told)
 }
