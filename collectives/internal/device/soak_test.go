@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,73 +14,81 @@ import (
 )
 
 // Random calls, on random streams of each rank, of two communicators at once, without a wait
-// between them.
+// between them. WEFT_TEST_LONG=1 takes more seeds.
 func TestSoak(t *testing.T) {
+	seeds := 1
+	if os.Getenv("WEFT_TEST_LONG") != "" {
+		seeds = 20
+	}
+	for _, ranks := range []int{2, 3, 4, 8} {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("%d/seed=%d", ranks, seed), func(t *testing.T) { soak(t, ranks, uint64(seed)) })
+		}
+	}
+}
+
+func soak(t *testing.T, ranks int, seed uint64) {
 	const most, calls = 200000, 150
-	for _, ranks := range []int{2, 3, 4} {
-		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(5, uint64(ranks)))
-			rigs := []*rig{newRig(t, ranks, patience), newRig(t, ranks, patience)}
-			type step struct {
-				call     Call
-				dst, src []Memory
-				srcs     [][]byte
+	rng := rand.New(rand.NewPCG(5+seed, uint64(ranks)))
+	rigs := []*rig{newRig(t, ranks, patience), newRig(t, ranks, patience)}
+	type step struct {
+		call     Call
+		dst, src []Memory
+		srcs     [][]byte
+	}
+	var steps [2][]step
+	for i, r := range rigs {
+		for range 2 { // more streams of each rank
+			for _, c := range r.contexts {
+				s, err := c.NewStream(0)
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, s.Synchronize()); require.NoError(t, s.Destroy()) })
+				r.streams = append(r.streams, s)
 			}
-			var steps [2][]step
-			for i, r := range rigs {
-				for range 2 { // more streams of each rank
-					for _, c := range r.contexts {
-						s, err := c.NewStream(0)
-						require.NoError(t, err)
-						t.Cleanup(func() { require.NoError(t, s.Synchronize()); require.NoError(t, s.Destroy()) })
-						r.streams = append(r.streams, s)
-					}
-				}
-				src := r.register(t, ranks*most*4)
-				srcs := make([][]byte, ranks)
-				for p := range srcs {
-					srcs[p] = randomBytes(rng, kernels.TypeInt32, ranks*most)
-					r.upload(t, p, src[p].Ptr, srcs[p])
-				}
-				dst := r.register(t, calls*most)
-				at := 0
-				for range calls {
-					k := []comm.Collective{comm.OpAllReduce, comm.OpReduceScatterBlock, comm.OpAllGather, comm.OpAllToAll}[rng.IntN(4)]
-					count := rng.IntN([]int{10, 1000, 30000, most / 4 / ranks}[rng.IntN(4)])
-					c := Call{Collective: k, Count: count, Type: kernels.TypeInt32, ElemBytes: 4, Op: kernels.Op(rng.IntN(5)), To: -1, From: -1, Hash: rng.Uint32()}
-					registered := rng.IntN(2) == 0
-					st := step{call: c, srcs: srcs}
-					for p := range ranks {
-						st.src, st.dst = append(st.src, src[p].within(0, registered)), append(st.dst, dst[p].within(at, registered))
-					}
-					at += (count*4*ranks + 15) &^ 15
-					steps[i] = append(steps[i], st)
-				}
+		}
+		src := r.register(t, ranks*most*4)
+		srcs := make([][]byte, ranks)
+		for p := range srcs {
+			srcs[p] = randomBytes(rng, kernels.TypeInt32, ranks*most)
+			r.upload(t, p, src[p].Ptr, srcs[p])
+		}
+		dst := r.register(t, calls*most)
+		at := 0
+		for range calls {
+			k := []comm.Collective{comm.OpAllReduce, comm.OpReduceScatterBlock, comm.OpAllGather, comm.OpAllToAll}[rng.IntN(4)]
+			count := rng.IntN([]int{10, 1000, 30000, most / 4 / ranks}[rng.IntN(4)])
+			c := Call{Collective: k, Count: count, Type: kernels.TypeInt32, ElemBytes: 4, Op: kernels.Op(rng.IntN(5)), To: -1, From: -1, Hash: rng.Uint32()}
+			registered := rng.IntN(2) == 0
+			st := step{call: c, srcs: srcs}
+			for p := range ranks {
+				st.src, st.dst = append(st.src, src[p].within(0, registered)), append(st.dst, dst[p].within(at, registered))
 			}
-			for n := range calls {
-				for i, r := range rigs {
-					for p, g := range r.groups {
-						c := steps[i][n].call
-						c.Dst, c.Src = steps[i][n].dst[p], steps[i][n].src[p]
-						s := r.streams[p+ranks*rng.IntN(len(r.streams)/ranks)]
-						require.NoError(t, g.Enqueue(s, &c))
-					}
-				}
+			at += (count*4*ranks + 15) &^ 15
+			steps[i] = append(steps[i], st)
+		}
+	}
+	for n := range calls {
+		for i, r := range rigs {
+			for p, g := range r.groups {
+				c := steps[i][n].call
+				c.Dst, c.Src = steps[i][n].dst[p], steps[i][n].src[p]
+				s := r.streams[p+ranks*rng.IntN(len(r.streams)/ranks)]
+				require.NoError(t, g.Enqueue(s, &c))
 			}
-			for i, r := range rigs {
-				for _, s := range r.streams {
-					require.NoError(t, s.Synchronize())
-				}
-				for p, g := range r.groups {
-					require.Nil(t, g.Failure())
-					for n, st := range steps[i] {
-						want := expected(t, &st.call, st.srcs, p)
-						got := r.download(t, p, st.dst[p].Ptr, len(want))
-						require.True(t, string(want) == string(got), "communicator %d call %d (%v count %d) rank %d", i, n, st.call.Collective, st.call.Count, p)
-					}
-				}
+		}
+	}
+	for i, r := range rigs {
+		for _, s := range r.streams {
+			require.NoError(t, s.Synchronize())
+		}
+		for p, g := range r.groups {
+			require.Nil(t, g.Failure())
+			for n, st := range steps[i] {
+				want := expected(t, &st.call, st.srcs, p)
+				got := r.download(t, p, st.dst[p].Ptr, len(want))
+				require.True(t, string(want) == string(got), "communicator %d call %d (%v count %d) rank %d", i, n, st.call.Collective, st.call.Count, p)
 			}
-		})
+		}
 	}
 }
 
