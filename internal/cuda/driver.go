@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/weft-go/weft/internal/dl"
 )
 
 // driverEnv names the driver's library, where the loader doesn't find it by itself.
@@ -35,20 +37,20 @@ var Load = sync.OnceValues(func() (*Driver, error) {
 
 // open loads and initialises the first library that can be loaded.
 func open(libraries ...string) (*Driver, error) {
-	if !built {
+	if !dl.Built {
 		return nil, &NoDriverError{Reason: "this program was built without CUDA, which is for Linux on amd64 and arm64, and not with the build tag nocuda"}
 	}
 	missing := &NoDriverError{Tried: libraries}
 	var reasons []string
 	for _, library := range libraries {
-		handle, err := dlopen(library)
+		handle, err := dl.Open(library)
 		if err != nil {
 			reasons = append(reasons, err.Error())
 			continue
 		}
 		d := &Driver{library: library}
 		for f, name := range functionNames {
-			d.address[f] = dlsym(handle, name)
+			d.address[f] = dl.Symbol(handle, name)
 		}
 		if d.address[fnInit] == 0 {
 			reasons = append(reasons, library+" has no cuInit")
@@ -84,13 +86,12 @@ func (d *Driver) Library() string { return d.library }
 // has tells whether the driver has the function.
 func (d *Driver) has(f function) bool { return d.address[f] != 0 }
 
-// code calls a function that the driver is known to have. Pointers are turned
-// into integers in the call's own arguments, so that what they point to is on
-// the heap, where it does not move, and alive until the call returns.
+// code calls a function that the driver is known to have. As with [dl.Call],
+// pointers are turned into integers in the call's own arguments.
 //
 //go:uintptrescapes
 func (d *Driver) code(f function, args ...uintptr) Code {
-	return Code(int32(callC(d.address[f], args...)))
+	return Code(int32(dl.Call(d.address[f], args...)))
 }
 
 // call calls a function.

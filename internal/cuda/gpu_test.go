@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weft-go/weft/internal/cuda/cudatest"
+	"github.com/weft-go/weft/internal/dl"
 )
 
 // ptx has kernels for any GPU: fill sets n words to v plus their index, nothing
@@ -564,7 +565,7 @@ func BenchmarkNothing(b *testing.B) {
 	args := new([4]uintptr)
 	b.ReportAllocs()
 	for b.Loop() {
-		callC(nothing, args[:]...)
+		dl.Call(nothing, args[:]...)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/weft-go/weft/internal/dl"
 )
 
 // libraryEnv names NCCL's library, where the loader doesn't find it by itself.
@@ -93,16 +95,16 @@ var Load = sync.OnceValues(func() (*Library, error) {
 })
 
 func open(library string) (*Library, error) {
-	if !built {
+	if !dl.Built {
 		return nil, fmt.Errorf("%w: this program can't load any, it was built for another system than Linux on amd64 or arm64, or with the build tag nocuda", ErrNoLibrary)
 	}
-	handle, err := dlopen(library)
+	handle, err := dl.Open(library)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w (%s=/path/libnccl.so.2 names one)", ErrNoLibrary, err, libraryEnv)
 	}
 	l := &Library{path: library}
 	for f, name := range functionNames {
-		l.address[f] = dlsym(handle, name)
+		l.address[f] = dl.Symbol(handle, name)
 		if l.address[f] == 0 && function(f) < fnMemAlloc {
 			return nil, fmt.Errorf("%w: %s has no %s", ErrNoLibrary, library, name)
 		}
@@ -137,15 +139,15 @@ func Settings() []string {
 	return set
 }
 
-// call calls a function. Pointers are turned into integers in the call's own arguments, so
-// that what they point to is on the heap and alive until the call returns.
+// call calls a function. As with [dl.Call], pointers are turned into integers in the call's own
+// arguments.
 //
 //go:uintptrescapes
 func (l *Library) call(f function, args ...uintptr) error {
 	if l.address[f] == 0 {
 		return fmt.Errorf("%s: %w (%s)", functionNames[f], ErrNotInLibrary, l.Version())
 	}
-	if code := int32(callC(l.address[f], args...)); code != success {
+	if code := int32(dl.Call(l.address[f], args...)); code != success {
 		return l.failed(f, code)
 	}
 	return nil
@@ -172,8 +174,8 @@ func (e *Error) Error() string {
 func (l *Library) failed(f function, code int32) error {
 	return &Error{
 		Op: functionNames[f], Code: int(code),
-		Text:   text(callC(l.address[fnGetErrorString], uintptr(code))),
-		Detail: strings.TrimSpace(text(callC(l.address[fnGetLastError], 0))),
+		Text:   text(dl.Call(l.address[fnGetErrorString], uintptr(code))),
+		Detail: strings.TrimSpace(text(dl.Call(l.address[fnGetLastError], 0))),
 	}
 }
 

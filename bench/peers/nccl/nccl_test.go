@@ -16,6 +16,7 @@ import (
 	"github.com/weft-go/weft/bench/peers/nccl/nccltest"
 	"github.com/weft-go/weft/internal/cuda"
 	"github.com/weft-go/weft/internal/cuda/cudatest"
+	"github.com/weft-go/weft/internal/dl"
 	"github.com/weft-go/weft/kernels"
 )
 
@@ -180,7 +181,7 @@ func TestReal(t *testing.T) {
 	l, err := Load()
 	require.NoError(t, err)
 	t.Log(l.Path(), l.Version())
-	require.Contains(t, text(callC(l.address[fnGetErrorString], 4)), "invalid argument")
+	require.Contains(t, text(dl.Call(l.address[fnGetErrorString], 4)), "invalid argument")
 	err = l.call(fnGetVersion, 0)
 	var refused *Error
 	require.ErrorAs(t, err, &refused)

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/internal/dl"
 )
 
 // Headers are the packages with the cuda.h that the layouts are held against,
@@ -122,12 +123,12 @@ type Double struct {
 // Open loads the library, or attaches to it if it is loaded.
 func Open(t testing.TB, library string) *Double {
 	t.Helper()
-	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	handle, err := dl.Open(library)
 	require.NoError(t, err)
 	d := &Double{}
 	for name, address := range map[string]*uintptr{"weftDoubleTake": &d.take, "weftDoubleFail": &d.fail, "weftDoubleNothing": &d.nothing} {
-		*address, err = purego.Dlsym(handle, name)
-		require.NoError(t, err)
+		*address = dl.Symbol(handle, name)
+		require.NotZero(t, *address, name)
 	}
 	return d
 }
@@ -136,14 +137,14 @@ func Open(t testing.TB, library string) *Double {
 // its arguments, other than addresses.
 func (d *Double) Calls() []string {
 	buffer := make([]byte, 1<<20)
-	n, _, _ := purego.SyscallN(d.take, uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)))
+	n := dl.Call(d.take, uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)))
 	return strings.Split(strings.TrimSuffix(string(buffer[:n]), "\n"), "\n")
 }
 
 // Fail has the next call of a function, by its versioned name, return a code.
 func (d *Double) Fail(function string, code int) {
 	name := append([]byte(function), 0)
-	purego.SyscallN(d.fail, uintptr(unsafe.Pointer(&name[0])), uintptr(code))
+	dl.Call(d.fail, uintptr(unsafe.Pointer(&name[0])), uintptr(code))
 }
 
 // Other calls a function of the driver that the package cuda has no use for, in the driver's
@@ -152,12 +153,11 @@ func (d *Double) Fail(function string, code int) {
 //go:uintptrescapes
 func Other(t testing.TB, library, function string, args ...uintptr) int {
 	t.Helper()
-	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	handle, err := dl.Open(library)
 	require.NoError(t, err)
-	address, err := purego.Dlsym(handle, function)
-	require.NoError(t, err)
-	code, _, _ := purego.SyscallN(address, args...)
-	return int(int32(code))
+	address := dl.Symbol(handle, function)
+	require.NotZero(t, address, function)
+	return int(int32(dl.Call(address, args...)))
 }
 
 // Nothing is the address of a C function without arguments that does nothing.

@@ -23,7 +23,7 @@ var layers = [][]string{
 // restricted are packages of others that only some packages of ours may import.
 var restricted = map[string][]string{
 	"github.com/emer/empi":         {"comm/bootstrap", "bench/internal/harness"}, // the latter measures it
-	"github.com/ebitengine/purego": {"internal/cuda", "bench/peers/nccl"},        // the latter calls NCCL
+	"github.com/ebitengine/purego": {"internal/dl"},
 }
 
 // pkg is what the go command says about a package.

@@ -21,7 +21,7 @@ func TestCheck(t *testing.T) {
 		{"transport/fabric", "transport transport/pointer kernels", ""},
 		{"kernels", "internal/cuda golang.org/x/sys/unix", ""},
 		{"internal/tools/importcheck", "encoding/json", ""},
-		{"internal/cuda/x", "github.com/ebitengine/purego", ""},
+		{"internal/dl", "github.com/ebitengine/purego", ""},
 		{"", "collectives", ""},
 
 		{"collectives", "bench", "layer collectives may not import layer examples/bench/cmd"},
@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		{"kernels", "transport", "layer kernels may not import layer transport"},
 		{"internal/cuda", "kernels", "layer internal may not import layer kernels"},
 		{"comm", "github.com/emer/empi/mpi", "only comm/bootstrap and bench/internal/harness may import github.com/emer/empi"},
-		{"comm", "github.com/ebitengine/purego", "only internal/cuda and bench/peers/nccl may import github.com/ebitengine/purego"},
+		{"internal/cuda", "github.com/ebitengine/purego", "only internal/dl may import github.com/ebitengine/purego"},
 		{"examples/allreduce", "github.com/emer/empi", "only comm/bootstrap and bench/internal/harness may import github.com/emer/empi"},
 	} {
 		t.Run(tc.name+" "+tc.imports, func(t *testing.T) {
