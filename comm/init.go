@@ -28,15 +28,16 @@ const rootID = 1
 // itself; the environment of an MPI launcher, Slurm or torchrun; otherwise the
 // process is the only rank. An environment that says more than one rank and
 // can't be honoured is an error. See package bootstrap. An option or a variable that is
-// wrong on one rank is an error on all, which on the others is a [bootstrap.ErrRefused];
-// not so one that says who is in the job.
+// wrong on one rank is an error on all, which names it: on the others a [bootstrap.ErrRefused],
+// or an [AbortError] if it could be seen only once the ranks had met, as a plan of faults that
+// names a rank which the job has not; not so one that says who is in the job.
 func Init(ctx context.Context, opts ...Option) (*Communicator, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("weft: Init: %w: nil context", ErrArgument)
 	}
 	s, err := configure(opts, os.Getenv)
 	if err != nil { // the others would wait for this rank
-		bootstrap.Refuse(ctx, bootstrap.Config{Logger: s.logger}, strings.TrimPrefix(err.Error(), "weft: "))
+		bootstrap.Refuse(ctx, bootstrap.Config{Logger: s.logger}, err.Error())
 		return nil, err
 	}
 	ch, err := bootstrap.Connect(ctx, bootstrap.Config{Logger: s.logger})
@@ -79,16 +80,13 @@ func Local(n int, opts ...Option) ([]*Communicator, error) {
 // start makes the communicator of all ranks on a channel, which it closes if
 // that fails.
 func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings) (*Communicator, error) {
-	w, err := newWorld(ch, inProcess, s)
-	if err != nil {
-		return nil, errors.Join(err, closeChannel(ch))
-	}
+	w := newWorld(ch, inProcess, s)
 	ch.Start(w)
 	members := make([]int, ch.Size())
 	for i := range members {
 		members[i] = i
 	}
-	err = w.checkReachable()
+	err := w.checkReachable()
 	if err == nil {
 		var c *Communicator
 		if c, err = w.newCommunicator(ctx, nil, rootID, members, s.timeout); err == nil {
@@ -100,13 +98,6 @@ func start(ctx context.Context, ch bootstrap.Channel, inProcess bool, s settings
 	end, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	return nil, errors.Join(err, w.close(end))
-}
-
-// closeChannel gives a channel up that nobody has used.
-func closeChannel(ch bootstrap.Channel) error {
-	end, cancel := context.WithTimeout(context.Background(), leaveTime)
-	defer cancel()
-	return ch.Close(end)
 }
 
 // newCommunicator makes a communicator of the given world ranks, this one among
@@ -138,8 +129,8 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 	if parent != nil {
 		defer parent.stop.OnSet(func() { c.propose(c.orphaned(parent)) })()
 	}
-	var err error
-	if id == rootID { // the others have them from it
+	err := w.unopened
+	if err == nil && id == rootID { // the others have them from it
 		err = c.agreeSettings(ctx)
 	}
 	if err == nil {
@@ -158,6 +149,9 @@ func (w *world) newCommunicator(ctx context.Context, parent *Communicator, id ui
 		return c, nil // a rank that has it already, and so knows that all do, ended it
 	}
 	err = c.notMade(ctx, err)
+	if w.unopened != nil && !errors.Is(err, w.unopened) { // the ranks have agreed on what another says
+		err = fmt.Errorf("%w; this rank: %w", err, w.unopened)
+	}
 	c.leaveAgreement()
 	w.unregister(c)
 	c.xchg.drop()

@@ -2,7 +2,11 @@ package comm
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,6 +163,44 @@ func TestSettingsDiffer(t *testing.T) {
 			err := <-errs
 			require.ErrorIs(t, err, ErrMismatch)
 			require.ErrorContains(t, err, tt.text)
+		}
+	}
+}
+
+// TestWrongOnOneRank: what one rank sees only once the ranks have met, all get as the
+// same error, which names it.
+func TestWrongOnOneRank(t *testing.T) {
+	none := func(string) string { return "" }
+	nowhere := filepath.Join(t.TempDir(), "missing")
+	for _, tt := range []struct {
+		o    Option
+		text string
+	}{
+		{WithFaults("links=0>9,rate=0.5"), "ranks are 0 to 2"},
+		{WithFaults("@" + nowhere), nowhere + ".2: no such file"},
+		{WithFaultLog(filepath.Join(nowhere, "log")), "log of faults: open " + nowhere + "/log.2"},
+	} {
+		s, err := configure([]Option{WithTransport("fabric")}, none)
+		require.NoError(t, err)
+		wrong, err := configure([]Option{WithTransport("fabric"), tt.o}, none)
+		require.NoError(t, err)
+		errs := make([]error, 3)
+		var ranks sync.WaitGroup
+		for r, ch := range bootstrap.Local(3) {
+			mine := s
+			if r == 2 {
+				mine = wrong
+			}
+			ranks.Go(func() { _, errs[r] = start(context.Background(), ch, true, mine) })
+		}
+		ranks.Wait()
+		for r, err := range errs {
+			var abort *AbortError
+			require.ErrorAs(t, err, &abort)
+			require.Equal(t, []any{2, ReasonFailed}, []any{abort.Origin, abort.Reason})
+			require.ErrorContains(t, err, fmt.Sprintf("weft: Init: rank %d: failed on rank 2: ", r))
+			require.ErrorContains(t, err, tt.text)
+			require.Equal(t, r == 2, errors.Is(err, ErrArgument))
 		}
 	}
 }

@@ -24,11 +24,7 @@ func openTransport(ch bootstrap.Channel, inProcess bool, s settings) (transport.
 	mode, isFabric := fabricModes[s.transport]
 	switch {
 	case isFabric:
-		t, log, err := openFabric(ch.Rank(), ch.Size(), local, mode, s)
-		if err != nil {
-			return nil, nil, fmt.Errorf("weft: rank %d: %w", ch.Rank(), err)
-		}
-		return t, log, nil
+		return openFabric(ch.Rank(), ch.Size(), local, mode, s)
 	case local:
 		return pointer.NewLocal(), nil, nil
 	}

@@ -19,7 +19,8 @@ import (
 // channel, the transport, and who is alive.
 type world struct {
 	ch        bootstrap.Channel
-	transport transport.Transport
+	transport transport.Transport // nil if it could not be opened
+	unopened  error               // why
 	inProcess bool
 	settings  settings
 	logger    *slog.Logger
@@ -73,21 +74,18 @@ const (
 	msgCommit                    // everybody's is
 )
 
-func newWorld(ch bootstrap.Channel, inProcess bool, s settings) (*world, error) {
+func newWorld(ch bootstrap.Channel, inProcess bool, s settings) *world {
 	t, faultLog, err := openTransport(ch, inProcess, s)
-	if err != nil {
-		return nil, err
-	}
 	return &world{
-		ch: ch, transport: t, faultLog: faultLog, inProcess: inProcess, settings: s,
+		ch: ch, transport: t, unopened: err, faultLog: faultLog, inProcess: inProcess, settings: s,
 		logger: s.logger.With("rank", ch.Rank()),
 		comms:  map[uint64]*Communicator{}, early: map[uint64][]earlyMessage{}, shared: map[any]any{}, gone: map[uint64]struct{}{},
-	}, nil
+	}
 }
 
 // keepsMemory says that memory must be there as long as a peer may write to it:
 // where it is not mapped, peers have none of their own that would stay.
-func (w *world) keepsMemory() bool { return w.transport.Limits().LateWrites }
+func (w *world) keepsMemory() bool { return w.transport != nil && w.transport.Limits().LateWrites }
 
 // tidied takes what a transport says of a communicator that ended in the middle
 // of a call.
@@ -274,7 +272,7 @@ func (w *world) close(ctx context.Context) error {
 	if w.keepsMemory() { // until all have left
 		err = w.ch.Close(ctx)
 	}
-	if !w.stuck.Load() {
+	if w.transport != nil && !w.stuck.Load() {
 		if terr := w.transport.Close(); w.failed.Load() {
 			w.tidied(terr)
 		} else {

@@ -69,9 +69,21 @@ func Connect(ctx context.Context, cfg Config) (Channel, error) {
 	ctx, cancel := bounded(ctx, DefaultConnectTimeout)
 	defer cancel()
 	l, err := detect(cfg.LookupEnv)
+	if err != nil && l.size > 1 { // the others would wait for this rank
+		cfg.refuse = cmp.Or(cfg.refuse, reason(err.Error()))
+		ctx, cancel := context.WithTimeout(ctx, refuseTime)
+		defer cancel()
+		if ch, err := connect(ctx, cfg, l); err == nil {
+			ch.Close(ctx)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
+	return connect(ctx, cfg, l)
+}
+
+func connect(ctx context.Context, cfg Config, l launch) (Channel, error) {
 	cfg.Logger.Debug("weft: launch", "source", l.source, "rank", l.rank, "size", l.size, "seen", l.seen)
 	if useMPI(l) {
 		return connectMPI(ctx, cfg, l)
@@ -90,14 +102,19 @@ const (
 // as one with wrong settings: the Connect of all others returns an [ErrRefused] with
 // the rank and the reason. It returns when they know, if they are there, and after two
 // seconds otherwise.
-func Refuse(ctx context.Context, cfg Config, reason string) {
+func Refuse(ctx context.Context, cfg Config, why string) {
 	ctx, cancel := context.WithTimeout(ctx, refuseTime)
 	defer cancel()
-	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	cfg.refuse = cmp.Or(reason, "no reason given")
+	cfg.refuse = reason(why)
 	if ch, err := Connect(ctx, cfg); err == nil { // a rank on its own
 		ch.Close(ctx)
 	}
+}
+
+// reason is why a rank refuses, as it can be sent.
+func reason(why string) string {
+	why = strings.ToValidUTF8(why[:min(len(why), maxReason)], "")
+	return cmp.Or(strings.TrimPrefix(why, "weft: "), "no reason given")
 }
 
 // bounded gives ctx a deadline, if it has none.

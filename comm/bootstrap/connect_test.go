@@ -525,3 +525,31 @@ func TestRefuse(t *testing.T) {
 	}
 	Refuse(t.Context(), Config{LookupEnv: env{}.lookup}, "") // there is nobody to tell
 }
+
+// TestWrongLaunch: a rank whose environment is wrong in what does not say which rank it
+// is tells the others.
+func TestWrongLaunch(t *testing.T) {
+	for name, wrong := range map[string]string{"WEFT_SINGLE": "perhaps", "WEFT_ROOT": "nowhere"} {
+		for _, bad := range []int{0, 2} {
+			t.Run(fmt.Sprint(name, bad), func(t *testing.T) {
+				defer leaks(t)()
+				envs := job(3, nil)
+				envs[bad] = envs[bad].with(env{name: wrong})
+				for r, x := range connectAll(t, 20*time.Second, envs, nil) {
+					if r == bad {
+						var le *LaunchError
+						require.ErrorAs(t, x.err, &le)
+						require.Equal(t, name+"="+wrong, le.Seen)
+						continue
+					}
+					var e *JoinError
+					require.ErrorAs(t, x.err, &e, "rank %d", r)
+					require.ErrorIs(t, e, ErrRefused)
+					require.Equal(t, []int{bad}, e.Ranks)
+					require.ErrorContains(t, e, ": launch: ")
+					require.ErrorContains(t, e, name+"="+wrong)
+				}
+			})
+		}
+	}
+}

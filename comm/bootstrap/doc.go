@@ -20,7 +20,11 @@
 //
 // An environment that speaks of several ranks and can't be honoured is a
 // [*LaunchError] that says what was seen and what to do. It is never answered
-// by several jobs of one rank.
+// by several jobs of one rank. If the rank knows all the same where the
+// others wait, as with a WEFT_SINGLE that is neither 1 nor 0, or on one node a
+// WEFT_ROOT that is no address, they get an [ErrRefused] with what is wrong; else
+// they wait for the rank until they give up, unless the launcher ends the job, as
+// weft run and mpirun do.
 //
 // # Environment
 //

@@ -26,13 +26,15 @@ type launch struct {
 const orSingle = "or set WEFT_SINGLE=1 to run one rank on its own"
 
 // detect reads the job from the environment. It neither looks nor changes
-// anything else.
+// anything else. With an error it returns what is known of a job of several ranks
+// all the same, so that they can be told: its size is then more than 1.
 func detect(lookup func(string) (string, bool)) (launch, error) {
 	e := environ(lookup)
 	if v := e.get("WEFT_SINGLE"); v != "" {
 		single, err := strconv.ParseBool(v)
 		if err != nil {
-			return launch{}, &LaunchError{e.seen("WEFT_SINGLE"), "it is neither 1 nor 0", "set WEFT_SINGLE=1 to run one rank on its own, or don't set it"}
+			l, _ := detect(e.without("WEFT_SINGLE"))
+			return l, &LaunchError{e.seen("WEFT_SINGLE"), "it is neither 1 nor 0", "set WEFT_SINGLE=1 to run one rank on its own, or don't set it"}
 		}
 		if single {
 			return launch{source: "single", size: 1, forced: true, seen: e.seen("WEFT_SINGLE")}, nil
@@ -40,7 +42,7 @@ func detect(lookup func(string) (string, bool)) (launch, error) {
 	}
 	l, err := e.innermost()
 	if err != nil {
-		return launch{}, err
+		return launch{}, err // of which rank is not known
 	}
 	l.token = e.get("WEFT_TOKEN")
 	if l.size == 1 {
@@ -54,7 +56,7 @@ func detect(lookup func(string) (string, bool)) (launch, error) {
 	}
 	if root := e.get("WEFT_ROOT"); root != "" {
 		if _, _, err := net.SplitHostPort(root); err != nil {
-			return launch{}, &LaunchError{e.seen("WEFT_ROOT"), "not an address", "give WEFT_ROOT as host:port of rank 0"}
+			return l, &LaunchError{e.seen("WEFT_ROOT"), "not an address", "give WEFT_ROOT as host:port of rank 0"}
 		}
 		l.root, l.nodes, l.one = root, true, false
 	} else if addr, port := e.get("MASTER_ADDR"), e.get("MASTER_PORT"); l.nodes && addr != "" && port != "" {
@@ -168,6 +170,16 @@ type environ func(string) (string, bool)
 func (e environ) get(name string) string {
 	v, _ := e(name)
 	return strings.TrimSpace(v)
+}
+
+// without is an environment in which a variable is not set.
+func (e environ) without(unset string) environ {
+	return func(name string) (string, bool) {
+		if name == unset {
+			return "", false
+		}
+		return e(name)
+	}
 }
 
 func (e environ) any(names ...string) bool {
