@@ -28,9 +28,12 @@ type settings struct {
 	commit    bool
 	device    int // ordinal, or negative: by the rank
 	logger    *slog.Logger
+
+	given map[string]bool // variables for which there was an option
 }
 
-// An Option configures Init or Local. Options win over WEFT_* variables.
+// An Option configures Init or Local. Options win over WEFT_* variables: one for which
+// there is an option isn't looked at, and may be wrong.
 type Option func(*settings) error
 
 // WithTimeout sets the deadline of calls whose context has none (WEFT_TIMEOUT,
@@ -39,6 +42,7 @@ type Option func(*settings) error
 // bounds what Init does once the ranks have met as well. Zero or less is an error.
 func WithTimeout(d time.Duration) Option {
 	return func(s *settings) error {
+		s.given["WEFT_TIMEOUT"] = true
 		if d <= 0 {
 			return fmt.Errorf("%w: timeout %v", ErrArgument, d)
 		}
@@ -51,6 +55,7 @@ func WithTimeout(d time.Duration) Option {
 // for a text log on standard error). The default is nowhere.
 func WithLogger(l *slog.Logger) Option {
 	return func(s *settings) error {
+		s.given["WEFT_LOG"] = true
 		if l == nil {
 			return fmt.Errorf("%w: nil logger", ErrArgument)
 		}
@@ -70,6 +75,7 @@ func WithLogger(l *slog.Logger) Option {
 // All ranks must give the same.
 func WithTransport(name string) Option {
 	return func(s *settings) error {
+		s.given["WEFT_TRANSPORT"] = true
 		if !slices.Contains(Transports(), name) {
 			return fmt.Errorf("%w: transport %q; known are %s", ErrArgument, name, strings.Join(Transports(), ", "))
 		}
@@ -90,6 +96,7 @@ func Transports() []string {
 // ranks must give the same.
 func WithFaults(plan string) Option {
 	return func(s *settings) error {
+		s.given["WEFT_FAULTS"] = true
 		s.faults = plan
 		if plan == "" || strings.HasPrefix(plan, "@") {
 			return nil
@@ -108,6 +115,7 @@ func WithFaults(plan string) Option {
 // it is an error.
 func WithFaultLog(path string) Option {
 	return func(s *settings) error {
+		s.given["WEFT_FAULTS_LOG"] = true
 		s.faultLog = path
 		return nil
 	}
@@ -130,6 +138,7 @@ func WithReroute(on bool) Option {
 // that no memory is left to send it again. All ranks must give the same.
 func WithRerouteBy(ways ...Way) Option {
 	return func(s *settings) error {
+		s.given["WEFT_REROUTE"] = true
 		var set waySet
 		for _, w := range ways {
 			i := slices.Index(allWays[:], w)
@@ -207,6 +216,7 @@ func parseReroute(v string) (Option, error) {
 // "weft plan -list" lists all. All ranks must give the same.
 func WithAlgorithm(spec string) Option {
 	return func(s *settings) error {
+		s.given["WEFT_ALGO"] = true
 		s.algorithm = spec
 		return nil
 	}
@@ -229,6 +239,7 @@ func CheckAlgorithms(check func(spec string) error) { algorithmCheck.Store(&chec
 // It is not for Send and Recv. All ranks must give the same.
 func WithCommit() Option {
 	return func(s *settings) error {
+		s.given["WEFT_COMMIT"] = true
 		s.commit = true
 		return nil
 	}
@@ -239,6 +250,7 @@ func WithCommit() Option {
 // number of GPUs. GPUs are touched by calls on them only.
 func WithDevice(ordinal int) Option {
 	return func(s *settings) error {
+		s.given["WEFT_DEVICE"] = true
 		if ordinal < 0 {
 			return fmt.Errorf("%w: device %d", ErrArgument, ordinal)
 		}
@@ -247,75 +259,74 @@ func WithDevice(ordinal int) Option {
 	}
 }
 
-// configure applies the environment, then the options.
-func configure(opts []Option, getenv func(string) string) (settings, error) {
-	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: 1<<len(allWays) - 1, device: -1, logger: slog.New(slog.DiscardHandler)}
-	var env []Option
-	from := func(name string, o Option) {
-		env = append(env, func(s *settings) error {
-			if err := o(s); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
-		})
-	}
-	if v := getenv("WEFT_TIMEOUT"); v != "" {
+// variables are those of the environment, with the options that they stand for.
+var variables = []struct {
+	name  string
+	parse func(v string) (Option, error)
+}{
+	{"WEFT_TIMEOUT", func(v string) (Option, error) {
 		d, err := time.ParseDuration(v)
 		if err != nil {
-			return s, fmt.Errorf("weft: WEFT_TIMEOUT: %w: %q is not a duration such as 30s", ErrArgument, v)
+			return nil, fmt.Errorf("%w: %q is not a duration such as 30s", ErrArgument, v)
 		}
-		from("WEFT_TIMEOUT", WithTimeout(d))
-	}
-	if v := getenv("WEFT_TRANSPORT"); v != "" {
-		from("WEFT_TRANSPORT", WithTransport(strings.ToLower(v)))
-	}
-	if v := getenv("WEFT_FAULTS"); v != "" {
-		from("WEFT_FAULTS", WithFaults(v))
-	}
-	if v := getenv("WEFT_FAULTS_LOG"); v != "" {
-		from("WEFT_FAULTS_LOG", WithFaultLog(v))
-	}
-	if v := getenv("WEFT_REROUTE"); v != "" {
-		o, err := parseReroute(v)
-		if err != nil {
-			return s, fmt.Errorf("weft: WEFT_REROUTE: %w", err)
-		}
-		from("WEFT_REROUTE", o)
-	}
-	if v := getenv("WEFT_ALGO"); v != "" {
-		from("WEFT_ALGO", WithAlgorithm(v))
-	}
-	if v := getenv("WEFT_COMMIT"); v != "" {
+		return WithTimeout(d), nil
+	}},
+	{"WEFT_TRANSPORT", func(v string) (Option, error) { return WithTransport(strings.ToLower(v)), nil }},
+	{"WEFT_FAULTS", func(v string) (Option, error) { return WithFaults(v), nil }},
+	{"WEFT_FAULTS_LOG", func(v string) (Option, error) { return WithFaultLog(v), nil }},
+	{"WEFT_REROUTE", parseReroute},
+	{"WEFT_ALGO", func(v string) (Option, error) { return WithAlgorithm(v), nil }},
+	{"WEFT_COMMIT", func(v string) (Option, error) {
 		on, err := strconv.ParseBool(v)
 		if err != nil {
-			return s, fmt.Errorf("weft: WEFT_COMMIT: %w: %q is neither 1 nor 0", ErrArgument, v)
+			return nil, fmt.Errorf("%w: %q is neither 1 nor 0", ErrArgument, v)
 		}
-		s.commit = on
-	}
-	if v := getenv("WEFT_DEVICE"); v != "" {
+		return func(s *settings) error { s.commit = on; return nil }, nil
+	}},
+	{"WEFT_DEVICE", func(v string) (Option, error) {
 		i, err := strconv.Atoi(v)
 		if err != nil {
-			return s, fmt.Errorf("weft: WEFT_DEVICE: %w: %q is not the number of a device", ErrArgument, v)
+			return nil, fmt.Errorf("%w: %q is not the number of a device", ErrArgument, v)
 		}
-		from("WEFT_DEVICE", WithDevice(i))
-	}
-	if v := getenv("WEFT_LOG"); v != "" {
+		return WithDevice(i), nil
+	}},
+	{"WEFT_LOG", func(v string) (Option, error) {
 		var level slog.Level
 		if err := level.UnmarshalText([]byte(v)); err != nil {
-			return s, fmt.Errorf("weft: WEFT_LOG: %w: %q; known are debug, info, warn, error", ErrArgument, v)
+			return nil, fmt.Errorf("%w: %q; known are debug, info, warn, error", ErrArgument, v)
 		}
-		from("WEFT_LOG", WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))))
-	}
-	if err := kernels.CheckLimit(getenv("WEFT_KERNELS")); err != nil {
-		return s, fmt.Errorf("weft: WEFT_KERNELS: %w: %w", ErrArgument, err)
-	}
-	for _, o := range append(env, opts...) {
+		return WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))), nil
+	}},
+}
+
+// configure applies the options, and the environment where they say nothing: a
+// variable for which there is an option isn't looked at.
+func configure(opts []Option, getenv func(string) string) (settings, error) {
+	s := settings{timeout: DefaultTimeout, transport: "auto", reroute: 1<<len(allWays) - 1, device: -1, logger: slog.New(slog.DiscardHandler)}
+	s.given = map[string]bool{}
+	for _, o := range opts {
 		if o == nil {
 			return s, fmt.Errorf("weft: %w: nil option", ErrArgument)
 		}
 		if err := o(&s); err != nil {
 			return s, fmt.Errorf("weft: %w", err)
 		}
+	}
+	for _, v := range variables {
+		text := getenv(v.name)
+		if text == "" || s.given[v.name] {
+			continue
+		}
+		o, err := v.parse(text)
+		if err == nil {
+			err = o(&s)
+		}
+		if err != nil {
+			return s, fmt.Errorf("weft: %s: %w", v.name, err)
+		}
+	}
+	if err := kernels.CheckLimit(getenv("WEFT_KERNELS")); err != nil {
+		return s, fmt.Errorf("weft: WEFT_KERNELS: %w: %w", ErrArgument, err)
 	}
 	if s.faults != "" && s.transport == "auto" {
 		s.transport = "fabric"
