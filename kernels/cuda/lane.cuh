@@ -23,8 +23,9 @@ __device__ __forceinline__ Mail *mailOf(const Args &a, u32 rank, u32 peer, u32 l
 	                                (peer * mailLanes + lane) * (sizeof(Mail) + mailSlots * mailSlotBytes));
 }
 
-// What the ranks of a lane tell each other as a call begins.
-enum Hello : u32 { helloBuffers, helloDst, helloSrc, helloFlags, helloLongest, helloBytes, helloAt, helloUsed };
+// What the ranks of a lane tell each other as a call begins. The last three are for one peer:
+// how much it is sent, where in the buffer of results it is to put its own, and how much that is.
+enum Hello : u32 { helloBuffers, helloDst, helloSrc, helloFlags, helloLongest, helloBytes, helloTo, helloWant, helloUsed };
 
 // Block is what the threads of a block share.
 struct Block {

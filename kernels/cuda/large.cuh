@@ -92,12 +92,22 @@ template <class T> __device__ __forceinline__ void largeReduce(const Args &a) {
 	closeLane(a, w);
 }
 
-// largeMove is AllGather and AllToAll(V): between each two ranks a block.
+// largeMove is AllGather and AllToAll(V): between each two ranks a block. A rank's block for
+// itself is copied by blocks of their own (gridDim.y is 2), which wait for nobody; where
+// memory overlaps it is copied in turn, or is in its place.
 __device__ __forceinline__ void largeMove(const Args &a, const Blocks &m) {
 	__shared__ Block b;
+	const u32 me = a.rank, n = a.ranks;
+	if (blockIdx.y == 1) {
+		afterLast();
+		beforeNext();
+		Range r = part(Range{0, m.recvBytes[me]}, blockIdx.x, gridDim.x, sliceBytes);
+		if (r.to > r.from) put(a.dst + m.recvAt[me] + r.from, a.src + m.sendAt[me] + r.from, r.to - r.from);
+		return;
+	}
+	const bool apart = gridDim.y == 2;
 	Watch w{a, blockIdx.x};
 	if (!openLane(a, b, w)) return;
-	const u32 me = a.rank, n = a.ranks;
 	sayWhere(a, b);
 	if (threadIdx.x == 0) {
 		u64 longest = 0;
@@ -107,28 +117,30 @@ __device__ __forceinline__ void largeMove(const Args &a, const Blocks &m) {
 	}
 	if (threadIdx.x < n && threadIdx.x != me) {
 		b.hello[threadIdx.x][helloBytes] = m.sendBytes[threadIdx.x];
-		b.hello[threadIdx.x][helloAt] = a.srcOffset + m.sendAt[threadIdx.x];
+		b.hello[threadIdx.x][helloTo] = a.dstOffset + m.recvAt[threadIdx.x];
+		b.hello[threadIdx.x][helloWant] = m.recvBytes[threadIdx.x];
 	}
 	if (!hello(a, b, w, helloUsed)) return;
 	bool ok = true, direct = true;
 	u64 longest = 0;
 	for (u32 p = 0; p < n; p++) {
 		if (b.hello[p][helloLongest] > longest) longest = b.hello[p][helloLongest];
-		if ((u32)b.hello[p][helloBuffers] == 0 || (b.hello[p][helloFlags] & inPlace) != 0) direct = false;
-		if (p != me && b.hello[p][helloBytes] != m.recvBytes[p]) {
-			if (threadIdx.x == 0) fail(w, reasonMismatch, awaitHello, p, m.recvBytes[p], b.hello[p][helloBytes]);
+		if (b.hello[p][helloBuffers] >> 32 == 0 || (b.hello[p][helloFlags] & inPlace) != 0) direct = false;
+		// Both ends look: the one must not put more than there is room for, the other not wait.
+		bool more = b.hello[p][helloBytes] != m.recvBytes[p];
+		if (p != me && (more || b.hello[p][helloWant] != m.sendBytes[p])) {
+			if (threadIdx.x == 0) fail(w, reasonMismatch, awaitHello, p, more ? m.recvBytes[p] : m.sendBytes[p], b.hello[p][more ? helloBytes : helloWant]);
 			ok = false;
 		}
 	}
 	if (!ok) return;
 
 	if (direct) {
-		for (u32 k = 0; k < n; k++) {
+		for (u32 k = 1; k < n; k++) {
 			u32 p = (me + k) % n;
-			Range r = part(Range{0, m.recvBytes[p]}, w.lane, gridDim.x, sliceBytes);
-			u64 from = a.src + m.sendAt[me];
-			if (p != me) from = own(a)->buffers[p][(u32)b.hello[p][helloBuffers] - 1] + b.hello[p][helloAt];
-			if (r.to > r.from && from != a.dst + m.recvAt[p]) get(a.dst + m.recvAt[p] + r.from, from + r.from, r.to - r.from);
+			Range r = part(Range{0, m.sendBytes[p]}, w.lane, gridDim.x, sliceBytes);
+			u64 to = own(a)->buffers[p][(b.hello[p][helloBuffers] >> 32) - 1] + b.hello[p][helloTo];
+			if (r.to > r.from) put(to + r.from, a.src + m.sendAt[p] + r.from, r.to - r.from);
 		}
 		if (step(a, w)) closeLane(a, w);
 		return;
@@ -141,7 +153,7 @@ __device__ __forceinline__ void largeMove(const Args &a, const Blocks &m) {
 		for (u32 p = 0; p < n; p++) {
 			u64 bytes = at < m.sendBytes[p] ? (m.sendBytes[p] - at < piece ? m.sendBytes[p] - at : piece) : 0;
 			u64 from = a.src + m.sendAt[p] + at;
-			if (p == me) {
+			if (p == me && !apart) {
 				u64 to = a.dst + m.recvAt[me] + at;
 				if (bytes && to != from) put(to, from, bytes);
 			}

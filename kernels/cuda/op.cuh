@@ -27,14 +27,14 @@ __device__ __forceinline__ void poke(u64 *p, u64 v) {
 }
 
 // signal makes all that the block did before visible to whoever sees v. The block has
-// synchronised since.
+// synchronised since. A store with .release would be a second fence.
 __device__ __forceinline__ void signal(u64 *p, u64 v) {
-	asm volatile("fence.acq_rel.sys;\n\tst.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+	asm volatile("fence.acq_rel.sys;\n\tst.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
 // count is signal for a word that counts bytes.
 __device__ __forceinline__ void count(u64 *p, u64 bytes) {
-	asm volatile("fence.acq_rel.sys;\n\tred.release.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(bytes) : "memory");
+	asm volatile("fence.acq_rel.sys;\n\tred.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(bytes) : "memory");
 }
 
 __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }

@@ -41,6 +41,35 @@ func BenchmarkAllReduce(b *testing.B) {
 	}
 }
 
+// BenchmarkBlocks is the same for collectives with a block for each rank, bytes being those of all
+// blocks, in registered memory.
+func BenchmarkBlocks(b *testing.B) {
+	const most, calls, ranks = 512 << 20, 20, 2
+	r := newRigWith(b, ranks, Config{Timeout: 10 * time.Second})
+	mem := [2][]Memory{r.register(b, most), r.register(b, most)}
+	for _, c := range []struct {
+		name       string
+		collective comm.Collective
+		inPlace    bool
+	}{
+		{"allgather", comm.OpAllGather, false}, {"allgather-inplace", comm.OpAllGather, true},
+		{"alltoall", comm.OpAllToAll, false}, {"reducescatter", comm.OpReduceScatterBlock, false},
+	} {
+		for _, bytes := range []int{1 << 20, 2 << 20, 4 << 20, 16 << 20, most} {
+			b.Run(fmt.Sprintf("%s/bytes=%d", c.name, bytes), func(b *testing.B) {
+				block := bytes / ranks
+				r.benchmark(b, calls, func(p int) *Call {
+					dst, src := mem[0][p].within(0, true), mem[1][p].within(0, true)
+					if c.inPlace {
+						src = mem[0][p].within(p*block, true)
+					}
+					return &Call{Collective: c.collective, Count: block / 4, Type: kernels.TypeFloat32, ElemBytes: 4, Dst: dst, Src: src, To: -1, From: -1}
+				}, bytes)
+			})
+		}
+	}
+}
+
 // benchmark takes the time of graphs of a number of equal calls.
 func (r *rig) benchmark(b *testing.B, calls int, call func(p int) *Call, bytes int) {
 	graphs := make([]*cuda.GraphExec, 2)

@@ -161,9 +161,9 @@ func (g *Group) launch(s cuda.Stream, c *Call) error {
 	if c.InPlace {
 		a.Flags = layout.InPlace
 	}
-	name, blocks := g.choose(c)
+	name, blocks, rows := g.choose(c)
 	k := g.kernel(name)
-	k.SetGrid(blocks, 1, 1)
+	k.SetGrid(blocks, rows, 1)
 	return k.Enqueue(s)
 }
 
@@ -183,9 +183,10 @@ const (
 	laneLeast = 16 << 10
 )
 
-// choose says by which kernel a call goes, and how many blocks that has. It depends on
-// nothing but what all ranks agree on. The arguments that depend on the kernel are set.
-func (g *Group) choose(c *Call) (name string, blocks int) {
+// choose says by which kernel a call goes, and how many blocks that has, which depends on
+// nothing but what all ranks agree on; and of how many rows of blocks, of which only the
+// first has to do with other ranks. The arguments that depend on the kernel are set.
+func (g *Group) choose(c *Call) (name string, blocks, rows int) {
 	bytes := c.Count * c.ElemBytes
 	small := bytes <= min(g.lanes*layout.SmallBytes, smallTotal/(g.ranks-1))
 	blocks = max(1, min(g.lanes, (bytes+laneLeast-1)/laneLeast))
@@ -195,23 +196,23 @@ func (g *Group) choose(c *Call) (name string, blocks int) {
 	switch c.Collective {
 	case comm.OpSend, comm.OpRecv:
 		g.blocks = *c.Blocks
-		return layout.Mail, layout.MailLanes * (sides(c.To) + sides(c.From))
+		return layout.Mail, layout.MailLanes * (sides(c.To) + sides(c.From)), 1
 	case comm.OpAllToAllV:
 		g.blocks = *c.Blocks
-		return layout.LargeMove, g.lanes // nobody knows all lengths
+		return layout.LargeMove, g.lanes, g.moveRows(c) // nobody knows all lengths
 	case comm.OpAllReduce, comm.OpReduce, comm.OpReduceScatterBlock:
 		g.args.Count = uint64(c.Count)
 		if small {
-			return layout.SmallReduce[c.Type], blocks
+			return layout.SmallReduce[c.Type], blocks, 1
 		}
-		return layout.LargeReduce[c.Type], blocks
+		return layout.LargeReduce[c.Type], blocks, 1
 	}
 	g.args.Count = uint64(bytes)
 	switch {
 	case small:
-		return layout.SmallMove, blocks
+		return layout.SmallMove, blocks, 1
 	case c.Collective == comm.OpBroadcast:
-		return layout.LargeReduce[kernels.TypeUint8], blocks
+		return layout.LargeReduce[kernels.TypeUint8], blocks, 1
 	}
 	for p := range g.ranks {
 		at, b := uint64(p*bytes), &g.blocks
@@ -220,7 +221,18 @@ func (g *Group) choose(c *Call) (name string, blocks int) {
 			b.SendAt[p] = 0
 		}
 	}
-	return layout.LargeMove, blocks
+	return layout.LargeMove, blocks, g.moveRows(c)
+}
+
+// moveRows is 2 where a rank's block for itself is to be copied, and by blocks of their own:
+// what is read then is not written by the others.
+func (g *Group) moveRows(c *Call) int {
+	b, me := &g.blocks, g.args.Rank
+	from, to := uint64(c.Src.Ptr)+b.SendAt[me], uint64(c.Dst.Ptr)+b.RecvAt[me]
+	if c.InPlace || from == to || b.SendBytes[me] == 0 {
+		return 1
+	}
+	return 2
 }
 
 func sides(peer int) int {

@@ -185,7 +185,7 @@ func (r *rig) checkMove(t *testing.T, k comm.Collective, count int, pl place, ds
 		r.upload(t, p, d[p].Ptr-guard, append(append(pattern(guard), before[p]...), pattern(guard)...))
 	}
 	r.do(t, func(p int) *Call {
-		return &Call{Collective: k, Count: count, Type: kernels.TypeUint8, ElemBytes: 1, Root: root, Dst: d[p], Src: s[p], InPlace: pl.inPlace, To: -1, From: -1, Hash: uint32(count) * 31}
+		return &Call{Collective: k, Count: count, Type: kernels.TypeUint8, ElemBytes: 1, Root: root, Dst: d[p], Src: s[p], InPlace: pl.inPlace && k == comm.OpAllToAll, To: -1, From: -1, Hash: uint32(count) * 31}
 	})
 	for p := range ranks {
 		want := make([]byte, 0, total)
