@@ -33,6 +33,7 @@ struct Block {
 	u32 failed;
 	u64 hello[maxRanks][helloWords];
 	u64 src[maxRanks], dst[maxRanks];
+	u64 srcBase[maxRanks], dstBase[maxRanks]; // where this rank maps the buffers of each
 };
 
 // afterLast waits for the kernel before in the stream, where this one was launched early:
@@ -90,9 +91,17 @@ __device__ __forceinline__ bool step(const Args &a, Watch &w) {
 	return __syncthreads_and(ok);
 }
 
+// baseOf is where this rank maps a buffer of rank p, by its number.
+__device__ __forceinline__ u64 baseOf(const Args &a, u32 p, u32 buffer) { return buffer == 0 ? 0 : own(a)->buffers[p][buffer - 1]; }
+
 // hello exchanges the first words of b.hello[me] with all ranks; those from
 // helloBytes on are what each peer is told for itself, in b.hello[peer], and are then
 // what it told. It is a step, too, and the place where calls that differ are found.
+//
+// A packet needs no fence in front of it: this kernel has stored nothing for others yet,
+// and what kernels before it stored was flushed to all devices as they ended. (A fence would
+// not cover it if they were of another domain of memory synchronisation.) So the packet also
+// says that what a rank gives can be read, and where it gets results can be written.
 __device__ __forceinline__ bool hello(const Args &a, Block &b, Watch &w, u32 words) {
 	__syncthreads();
 	u32 p = threadIdx.x / helloWords, i = threadIdx.x % helloWords;
@@ -100,12 +109,17 @@ __device__ __forceinline__ bool hello(const Args &a, Block &b, Watch &w, u32 wor
 	if (p < a.ranks && p != a.rank && i < words) {
 		u32 tag = tagOf(a.hash, w.epoch);
 		u64 v = b.hello[i < helloBytes ? a.rank : p][i];
-		fence();
 		putPacket(&laneOf(a, p, w.lane)->hello[w.epoch & 1][a.rank][i], Words<2>{(u32)v, (u32)(v >> 32)}, tag);
+		// The numbers of a peer's buffers are most often those of the own: look them up before it says.
+		u64 dstBase = 0, srcBase = 0;
+		if (i == helloBuffers) dstBase = baseOf(a, p, a.dstBuffer), srcBase = baseOf(a, p, a.srcBuffer);
 		Words<2> d = {0, 0};
-		ok = takePacket(w, awaitHello, p, &laneOf(a, a.rank, w.lane)->hello[w.epoch & 1][p][i], tag, d);
-		fence();
+		ok = takePacket<true>(w, awaitHello, p, &laneOf(a, a.rank, w.lane)->hello[w.epoch & 1][p][i], tag, d);
 		b.hello[p][i] = (u64)d.w[1] << 32 | d.w[0];
+		if (i == helloBuffers) {
+			b.dstBase[p] = d.w[1] == a.dstBuffer ? dstBase : baseOf(a, p, d.w[1]);
+			b.srcBase[p] = d.w[0] == a.srcBuffer ? srcBase : baseOf(a, p, d.w[0]);
+		}
 	}
 	return __syncthreads_and(ok);
 }
@@ -120,10 +134,10 @@ __device__ __forceinline__ void sayWhere(const Args &a, Block &b) {
 
 // dstOf and srcOf are the addresses here of a rank's buffers in this call.
 __device__ __forceinline__ u64 dstOf(const Args &a, const Block &b, u32 p) {
-	return p == a.rank ? a.dst : own(a)->buffers[p][(b.hello[p][helloBuffers] >> 32) - 1] + b.hello[p][helloDst];
+	return p == a.rank ? a.dst : b.dstBase[p] + b.hello[p][helloDst];
 }
 __device__ __forceinline__ u64 srcOf(const Args &a, const Block &b, u32 p) {
-	return p == a.rank ? a.src : own(a)->buffers[p][(u32)b.hello[p][helloBuffers] - 1] + b.hello[p][helloSrc];
+	return p == a.rank ? a.src : b.srcBase[p] + b.hello[p][helloSrc];
 }
 
 // Range is a part of a block, in elements.

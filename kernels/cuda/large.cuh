@@ -139,8 +139,7 @@ __device__ __forceinline__ void largeMove(const Args &a, const Blocks &m) {
 		for (u32 k = 1; k < n; k++) {
 			u32 p = (me + k) % n;
 			Range r = part(Range{0, m.sendBytes[p]}, w.lane, gridDim.x, sliceBytes);
-			u64 to = own(a)->buffers[p][(b.hello[p][helloBuffers] >> 32) - 1] + b.hello[p][helloTo];
-			if (r.to > r.from) put(to + r.from, a.src + m.sendAt[p] + r.from, r.to - r.from);
+			if (r.to > r.from) put(b.dstBase[p] + b.hello[p][helloTo] + r.from, a.src + m.sendAt[p] + r.from, r.to - r.from);
 		}
 		if (step(a, w)) closeLane(a, w);
 		return;

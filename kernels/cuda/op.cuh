@@ -37,8 +37,6 @@ __device__ __forceinline__ void count(u64 *p, u64 bytes) {
 	asm volatile("fence.acq_rel.sys;\n\tred.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(bytes) : "memory");
 }
 
-__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
-
 __device__ __forceinline__ u64 nowNs() {
 	u64 t;
 	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
@@ -121,14 +119,26 @@ __device__ __forceinline__ void putPacket(Packet *p, Words<2> d, u32 tag) {
 	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(d.w[0]), "r"(tag), "r"(d.w[1]), "r"(tag) : "memory");
 }
 
+// readPacket reads a packet, and what was before it is visible to the thread if acquire: its
+// halves, each of which has the flag, are read one by one then.
+__device__ __forceinline__ void readPacket(const Packet *p, bool acquire, Words<2> &d, u32 &flag, u32 &again) {
+	if (acquire) {
+		u64 low = peekAcquire(reinterpret_cast<const u64 *>(p)), high = peekAcquire(reinterpret_cast<const u64 *>(p) + 1);
+		d.w[0] = (u32)low, flag = (u32)(low >> 32), d.w[1] = (u32)high, again = (u32)(high >> 32);
+	} else {
+		asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		             : "=r"(d.w[0]), "=r"(flag), "=r"(d.w[1]), "=r"(again) : "l"(p) : "memory");
+	}
+}
+
 // takePacket waits for a packet, and removes it, so that its flag can come again when
 // all numbers have been used.
+template <bool acquire = false>
 __device__ __forceinline__ bool takePacket(Watch &w, Awaited awaited, u32 peer, Packet *p, u32 tag, Words<2> &d) {
 	w.deadlineNs = 0;
 	for (;;) {
 		u32 flag, again;
-		asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-		             : "=r"(d.w[0]), "=r"(flag), "=r"(d.w[1]), "=r"(again) : "l"(p) : "memory");
+		readPacket(p, acquire, d, flag, again);
 		if (flag == tag && again == tag) break;
 		u32 odd = flag != 0 && flag != tag ? flag : again != 0 && again != tag ? again : 0;
 		if (odd != 0) {
