@@ -15,7 +15,7 @@ import (
 
 // The offsets that the compiler has found are those of the types in Go.
 func TestLayout(t *testing.T) {
-	ptx, err := Image(10, 0)
+	ptx, _, err := Image(12, 0, 13000)
 	require.NoError(t, err)
 	m := regexp.MustCompile(`weft_layout\[\d+\] = \{([^}]*)\}`).FindSubmatch(ptx)
 	require.NotNil(t, m, "weft_layout in the PTX")
@@ -34,23 +34,36 @@ func TestLayout(t *testing.T) {
 	require.Equal(t, compiled, want)
 }
 
-// Every kernel that Go names is in every image.
+// Every kernel that Go names is in every image, and each device gets the best that its driver
+// takes.
 func TestImages(t *testing.T) {
-	for _, capability := range [][2]int{{8, 0}, {8, 6}, {9, 0}, {10, 0}, {12, 1}} {
-		image, err := Image(capability[0], capability[1])
+	for _, c := range []struct {
+		major, minor, driver int
+		machine              int // the architecture of machine code, 0: PTX
+		early                bool
+	}{
+		{8, 0, 12060, 80, false}, {8, 6, 13000, 80, false}, {9, 0, 12060, 90, true}, {9, 0, 13000, 90, true},
+		{10, 0, 12080, 0, false}, {10, 0, 13000, 100, true}, {10, 3, 13020, 100, true}, {12, 1, 13000, 0, false},
+	} {
+		image, early, err := Image(c.major, c.minor, c.driver)
 		require.NoError(t, err)
+		require.Equal(t, c.early, early, c)
 		for _, name := range Names() {
-			require.True(t, bytes.Contains(image, []byte(name)), "%s for %v", name, capability)
+			require.True(t, bytes.Contains(image, []byte(name)), "%s for %v", name, c)
 		}
-		if capability[0] >= 10 {
+		if c.machine == 0 {
 			require.Contains(t, string(image[:1000]), ".target sm_80")
 			continue
 		}
 		require.Equal(t, "\x7fELF", string(image[:4]))
 		require.Equal(t, uint16(190), binary.LittleEndian.Uint16(image[18:]), "machine code of CUDA")
-		require.Equal(t, uint8(capability[0]*10), image[48], "architecture in the ELF flags")
+		flags := binary.LittleEndian.Uint32(image[48:])
+		if c.machine >= 100 { // newer compilers have it elsewhere
+			flags >>= 8
+		}
+		require.Equal(t, uint8(c.machine), uint8(flags), "architecture in the ELF flags")
 	}
-	_, err := Image(7, 5)
+	_, _, err := Image(7, 5, 13000)
 	require.Error(t, err)
 }
 

@@ -40,11 +40,11 @@ func loadCode(c *cuda.Context) (*code, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := layout.Image(major, minor)
+	image, early, err := layout.Image(major, minor, c.Device().Driver().Version())
 	if err != nil {
 		return nil, err
 	}
-	k := &code{context: c, functions: map[string]cuda.Function{}, early: major == 9, users: 1}
+	k := &code{context: c, functions: map[string]cuda.Function{}, early: early, users: 1}
 	if k.module, err = c.LoadModule(image); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,11 @@
 // Command compile makes the compiled form of the kernels in kernels/cuda, by NVRTC,
 // NVIDIA's compiler as a library, which needs no host compiler and no GPU:
 //
-//	compile -nvrtc FOLDER [-check] SOURCES
+//	compile -nvrtc12 FOLDER -nvrtc13 FOLDER [-check] SOURCES
 //
-// FOLDER has libnvrtc.so.12; scripts/cuda-kernels fetches it. The result does not
-// depend on where or when it is made. With -check nothing is written: it fails if what
-// is there is not what the sources give.
+// The folders have libnvrtc.so.12 and libnvrtc.so.13; scripts/cuda-kernels fetches them. The
+// result does not depend on where or when it is made. With -check nothing is written: it fails
+// if what is there is not what the sources give.
 package main
 
 import (
@@ -21,25 +21,43 @@ import (
 	"sync"
 )
 
-// targets are the compiled forms: machine code for two generations, and what drivers
-// make machine code from for all later ones.
-var targets = []struct{ file, arch string }{
-	{"sm_80.cubin", "sm_80"},
-	{"sm_90.cubin", "sm_90"},
-	{"compute_80.ptx", "compute_80"},
+// targets are the compiled forms: machine code for three generations, and what drivers
+// make machine code from for all other later ones. Drivers take no machine code of a newer
+// major version of CUDA, and no PTX of any newer one.
+var targets = []struct {
+	file, arch string
+	compiler   int // major version
+}{
+	{"sm_80.cubin", "sm_80", 12},
+	{"sm_90.cubin", "sm_90", 12},
+	{"compute_80.ptx", "compute_80", 12},
+	{"sm_100.cubin", "sm_100", 13},
 }
 
 func main() {
-	folder := flag.String("nvrtc", "", "folder with libnvrtc.so.12")
+	folders := map[int]*string{
+		12: flag.String("nvrtc12", "", "folder with libnvrtc.so.12"),
+		13: flag.String("nvrtc13", "", "folder with libnvrtc.so.13"),
+	}
 	check := flag.Bool("check", false, "compare, write nothing")
 	flag.Parse()
-	if err := run(*folder, flag.Arg(0), *check); err != nil {
+	compilers := map[int]*compiler{}
+	var err error
+	for major, folder := range folders {
+		var e error
+		compilers[major], e = openCompiler(*folder, major)
+		err = errors.Join(err, e)
+	}
+	if err == nil {
+		err = run(compilers, flag.Arg(0), *check)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "compile:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, dir string, check bool) error {
+func run(compilers map[int]*compiler, dir string, check bool) error {
 	headers, err := filepath.Glob(filepath.Join(dir, "*.cuh"))
 	if err != nil {
 		return err
@@ -56,15 +74,11 @@ func run(folder, dir string, check bool) error {
 		}
 		p.names, p.headers = append(p.names, filepath.Base(h)), append(p.headers, string(b))
 	}
-	c, err := openCompiler(folder)
-	if err != nil {
-		return err
-	}
 	errs := make([]error, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
 		wg.Go(func() {
-			out, err := c.compile(p, t.arch)
+			out, err := compilers[t.compiler].compile(p, t.arch)
 			if err == nil {
 				err = keep(filepath.Join(dir, t.file+".gz"), out, check)
 			}

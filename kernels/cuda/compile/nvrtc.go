@@ -29,8 +29,8 @@ type output struct {
 	get  func(prog uintptr, b unsafe.Pointer) int32
 }
 
-func openCompiler(folder string) (*compiler, error) {
-	lib, err := purego.Dlopen(filepath.Join(folder, "libnvrtc.so.12"), purego.RTLD_NOW|purego.RTLD_GLOBAL)
+func openCompiler(folder string, major int) (*compiler, error) {
+	lib, err := purego.Dlopen(filepath.Join(folder, fmt.Sprintf("libnvrtc.so.%d", major)), purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, err
 	}
