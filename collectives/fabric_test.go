@@ -107,9 +107,20 @@ func TestFabricStats(t *testing.T) {
 		}
 		return err
 	})...))
-	require.NoError(t, cs[0].Close())
-	_, err := cs[0].Stats()
-	require.ErrorIs(t, err, comm.ErrClosed)
+	// They are still there when the communicator has ended, and when it is closed.
+	before, err := cs[0].Stats()
+	require.NoError(t, err)
+	cs[0].Abort(errors.New("enough"))
+	require.ErrorIs(t, cs[0].AsyncErr(), comm.ErrAborted)
+	for range 2 {
+		after, err := cs[0].Stats()
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		waits, err := cs[0].Waits()
+		require.NoError(t, err)
+		require.NotZero(t, waits)
+		require.NoError(t, cs[0].Close())
+	}
 }
 
 // TestFabricReplay: the faults of a run are logged, and happen again by the log.
