@@ -64,7 +64,8 @@
 // contributions of lower ranks than x. The slices have the same length, at least 1, and
 // are f's only while it runs; x may be a part of src, and f must not write to it. f does the same on all ranks and makes no calls on the
 // communicator and does not close it; for started calls it runs on another goroutine. An element must fit a
-// message (see [comm.Communicator.Lanes]).
+// message (see [comm.Communicator.Lanes]). When the communicator has ended, f is not called again:
+// the call ends as soon as f returns.
 //
 // If f panics, the panic reaches the caller, after the communicator has ended for
 // all ranks. The error of a call that was started is a [PanicError] then. Ranks that had

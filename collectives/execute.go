@@ -20,6 +20,7 @@ type lanes interface {
 	PutMulti(slot int, offset uint64, data []byte) error
 	Settle() error
 	PullReduce(dst []byte, offset uint64, op transport.RedOp, t kernels.Type) error
+	Stopped() error
 
 	// What calls without a schedule do.
 	BeginShort()
@@ -175,8 +176,7 @@ func (x *execution) combine(st *plan.Step, ranks, size int) error {
 func (x *execution) reduce(dst []byte, srcs [][]byte, complete bool, ranks int) error {
 	switch {
 	case x.f != nil:
-		x.foldAll(dst, srcs)
-		return nil
+		return x.foldAll(dst, srcs)
 	case x.op != kernels.Avg:
 		return kernels.Reduce(dst, srcs, x.t, x.op)
 	case complete:
@@ -185,10 +185,11 @@ func (x *execution) reduce(dst []byte, srcs [][]byte, complete bool, ranks int) 
 	return kernels.Reduce(dst, srcs, x.t, kernels.Sum)
 }
 
-// foldAll reduces by a function.
-func (x *execution) foldAll(dst []byte, srcs [][]byte) {
+// foldAll reduces by a function. As that may take long each time, and what it reduces
+// may all be there, it looks in between whether the communicator goes on.
+func (x *execution) foldAll(dst []byte, srcs [][]byte) error {
 	if len(dst) == 0 {
-		return
+		return nil
 	}
 	acc := dst
 	if slices.ContainsFunc(srcs[1:], func(src []byte) bool { return same(src, dst) }) {
@@ -198,11 +199,15 @@ func (x *execution) foldAll(dst []byte, srcs [][]byte) {
 		copy(acc, srcs[0])
 	}
 	for _, src := range srcs[1:] {
+		if err := x.lanes.Stopped(); err != nil {
+			return err
+		}
 		x.f.fold(acc, src)
 	}
 	if !same(acc, dst) {
 		copy(dst, acc)
 	}
+	return nil
 }
 
 func (x *execution) pullReduce(st *plan.Step, ranks, size int) error {

@@ -52,6 +52,43 @@ func TestPrefixFunc(t *testing.T) {
 	}
 }
 
+// TestFuncEnds: once the communicator has ended the function is not called again, though
+// all that it would reduce is there.
+func TestFuncEnds(t *testing.T) {
+	const n = 3
+	for name, opts := range map[string][]comm.Option{"pointer": nil, "fabric": {comm.WithTransport("fabric:fast")}, "ring": {comm.WithAlgorithm("ring")}} {
+		for form, call := range map[string]func(c *comm.Communicator, dst, src []int32, f func(acc, x []int32)) error{
+			"AllReduce": func(c *comm.Communicator, dst, src []int32, f func(acc, x []int32)) error {
+				return AllReduceFunc(context.Background(), c, dst, src, f)
+			},
+			"ReduceScatter": func(c *comm.Communicator, dst, src []int32, f func(acc, x []int32)) error {
+				size := len(src) / n
+				return ReduceScatterFunc(context.Background(), c, dst[:size], src, []int{size, size, size}, f)
+			},
+		} {
+			for _, count := range []int{n, n << 16} {
+				t.Run(fmt.Sprint(name, " ", form, " ", count), func(t *testing.T) {
+					cs := local(t, n, opts...)
+					errs := each(cs, func(c *comm.Communicator) error {
+						calls := 0
+						err := call(c, make([]int32, count), make([]int32, count), func(acc, x []int32) {
+							if calls++; c.Rank() == 1 {
+								c.Abort(errors.New("enough"))
+							}
+						})
+						if c.Rank() == 1 && calls != 1 {
+							return fmt.Errorf("%d calls, then %w", calls, err)
+						}
+						return err
+					})
+					require.ErrorIs(t, errs[1], comm.ErrAborted)
+					require.ErrorContains(t, errs[1], fmt.Sprintf("weft: rank 1: %s #1", form))
+				})
+			}
+		}
+	}
+}
+
 // TestFuncAlgorithms: functions are called in rank order, whatever algorithms are
 // asked for.
 func TestFuncAlgorithms(t *testing.T) {

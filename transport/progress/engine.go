@@ -301,6 +301,10 @@ func (e *Engine) Deadline() time.Time {
 	return e.wait.deadline
 }
 
+// Stopped returns why the communicator does not go on, or nil. Waits look by themselves;
+// it is for what takes long between them.
+func (e *Engine) Stopped() error { return e.wait.stop.Err() }
+
 func (e *Engine) renewParts() {
 	e.used = false
 	for i := range e.out {
