@@ -77,6 +77,41 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
+// A block that is longer or shorter than its receiver has room for fails on both, and nothing
+// of it is stored.
+func TestMismatchOfLengths(t *testing.T) {
+	for _, registered := range []bool{true, false} {
+		for _, more := range []int{100000, -100000} {
+			r := newRig(t, 2, 2*time.Second)
+			const block, all = 300000, 1 << 20
+			dst, src := r.register(t, all), r.register(t, all)
+			for p := range 2 {
+				r.upload(t, p, dst[p].Ptr, pattern(all))
+				b := &layout.Blocks{}
+				for q := range 2 {
+					b.SendAt[q], b.SendBytes[q] = uint64(q*block), block
+					b.RecvAt[q], b.RecvBytes[q] = uint64(q*block), block
+				}
+				if p == 0 {
+					b.SendBytes[1] = uint64(block + more)
+				}
+				require.NoError(t, r.groups[p].Enqueue(r.streams[p], &Call{Collective: comm.OpAllToAllV, Type: kernels.TypeUint8, ElemBytes: 1,
+					Dst: dst[p].within(0, registered), Src: src[p].within(0, registered), Blocks: b, To: -1, From: -1}))
+			}
+			for p := range 2 {
+				require.NoError(t, r.streams[p].Synchronize())
+				f := r.groups[p].Failure()
+				require.NotNil(t, f)
+				require.Contains(t, []layout.Reason{layout.Mismatch, layout.Poisoned}, f.Reason)
+				// Its own block may be there.
+				got := r.download(t, p, dst[p].Ptr, all)
+				copy(got[p*block:(p+1)*block], pattern(block))
+				require.True(t, string(got) == string(pattern(all)), "rank %d was written to", p)
+			}
+		}
+	}
+}
+
 // A message that is longer than what is received fails on the receiver.
 func TestMismatchOfMessages(t *testing.T) {
 	r := newRig(t, 2, 2*time.Second)
