@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"text/tabwriter"
+
+	"github.com/weft-go/weft/cmd/weft/internal/launch"
 )
 
 // A command is one subcommand. run returns the exit status.
@@ -23,6 +25,9 @@ var commands = []command{
 	{"plan", "show the steps of a collective, and compare its algorithms", planCommand},
 	{"version", "print the version of this program", versionCommand},
 }
+
+// guardCommand is a subcommand that help does not show: weft run starts itself with it.
+const guardCommand = "guard-ranks"
 
 // Exit statuses of the command itself.
 const (
@@ -43,6 +48,9 @@ func weft(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch name := args[0]; name {
 	case "help", "-h", "-help", "--help":
 		return help(args[1:], stdout, stderr)
+	case guardCommand:
+		launch.Guard(stdin)
+		return 0
 	default:
 		if c := find(name); c != nil {
 			return c.run(args[1:], stdin, stdout, stderr)

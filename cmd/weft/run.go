@@ -17,8 +17,8 @@ fails, the others are ended. The exit status is that of the rank that failed
 first (128+n if signal n ended it), or 0.
 
 Ctrl-C is passed on to the ranks. A second one kills them, and so does the
-passing of five times -grace. If weft run itself is killed, its ranks are too, but
-not what they have started.
+passing of five times -grace. If weft run itself is killed, so are its ranks, and
+what they have started (unless that has left their process groups).
 
 `
 
@@ -54,6 +54,10 @@ func runCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer signal.Stop(signals)
 	ignoreBrokenPipes()
 
+	var guard []string
+	if self, err := os.Executable(); err == nil {
+		guard = []string{self, guardCommand}
+	}
 	status, err := launch.Run(launch.Config{
 		Size:      *n,
 		Prog:      fs.Arg(0),
@@ -66,6 +70,7 @@ func runCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		KeepGoing: *keepGoing,
 		Grace:     *grace,
 		Timeout:   *timeout,
+		Guard:     guard,
 		Signals:   signals,
 	})
 	if err != nil {

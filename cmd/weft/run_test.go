@@ -180,6 +180,18 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunEndsInit: a rank that dies before it joins keeps nobody waiting.
+func TestRunEndsInit(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	script := fmt.Sprintf(`[ $WEFT_RANK != 1 ] || kill -9 $$; %s=1 exec "$0" info`, beWeft)
+	p := start(t, "", "run", "-n", "3", "--", "sh", "-c", script, self)
+	begin := time.Now()
+	require.Equal(t, 137, p.end(t), p.stderr.String())
+	require.Less(t, time.Since(begin), 30*time.Second) // Init alone would wait for a minute
+	require.Contains(t, p.stderr.String(), "weft run: rank 1 was killed by SIGKILL, ending the others")
+}
+
 func TestRunArguments(t *testing.T) {
 	p := start(t, "", "run", "-n", "1", "sh", "-c", `printf '%s\n' "$@"`, "sh", "-n", "a b", "")
 	require.Equal(t, 0, p.end(t), p.stderr.String())
@@ -298,6 +310,21 @@ func TestRunKilled(t *testing.T) {
 	}
 	p := start(t, "", "run", "-n", "4", "--", "sh", "-c", `echo $$ >rank.$WEFT_RANK; exec sleep 600`)
 	pids := p.pids(t, "rank.?", 4)
+	require.NoError(t, p.Process.Kill())
+	p.end(t)
+	requireGone(t, pids)
+}
+
+// TestRunKilledWithChildren: what ranks have started ends as well, however deaf it is.
+func TestRunKilledWithChildren(t *testing.T) {
+	script := fmt.Sprintf(family, `trap "" TERM INT HUP`, "while :; do sleep 0.05; done")
+	p := start(t, "", "run", "-n", "2", "--", "sh", "-c", script)
+	pids := append(p.pids(t, "rank.?", 2), p.pids(t, "child.?", 2)...)
+	t.Cleanup(func() {
+		for i := 0; t.Failed() && i < len(pids); i++ {
+			_ = syscall.Kill(pids[i], syscall.SIGKILL)
+		}
+	})
 	require.NoError(t, p.Process.Kill())
 	p.end(t)
 	requireGone(t, pids)

@@ -13,6 +13,7 @@ type job struct {
 	out   *output
 	ranks []*rank
 	ended chan ended
+	guard *guard
 
 	status int         // of the first failure
 	failed bool        // status is set
@@ -31,6 +32,8 @@ type ended struct {
 // add takes over a started rank.
 func (j *job) add(r *rank) {
 	j.ranks = append(j.ranks, r)
+	r.guard = j.guard
+	r.guard.watch(r.cmd.Process.Pid)
 	prefix := fmt.Sprintf("[%d] ", r.id)
 	j.out.copy(r.stdout, &j.out.stdout, prefix)
 	j.out.copy(r.stderr, &j.out.stderr, prefix)

@@ -33,6 +33,10 @@ type Config struct {
 	Grace     time.Duration // from the polite to the final signal
 	Timeout   time.Duration // the job is ended after it; 0 means no limit
 
+	// Guard is a command that calls [Guard], to end what ranks have started if the
+	// caller is killed by force; none: nobody does.
+	Guard []string
+
 	// Signals are passed on to the ranks. The second one that asks to end kills
 	// them.
 	Signals <-chan os.Signal
@@ -43,8 +47,8 @@ type Config struct {
 // or 0. An error means that the job could not be started; then no rank is left
 // and the status says why.
 //
-// The ranks die as well if the calling process does, but processes that they
-// started themselves are only ended while the caller lives.
+// The ranks die as well if the calling process does, and with a guard so do processes
+// that they started themselves.
 func Run(cfg Config) (int, error) {
 	prog, err := exec.LookPath(cfg.Prog)
 	if err != nil {
@@ -61,6 +65,12 @@ func Run(cfg Config) (int, error) {
 	}
 	defer j.out.close()
 
+	if len(cfg.Guard) > 0 {
+		if j.guard, err = startGuard(cfg.Guard); err != nil {
+			return 1, fmt.Errorf("guard: %w", err)
+		}
+		defer j.guard.stop()
+	}
 	threads := newSpawner()
 	defer threads.stop()
 	for i := range cfg.Size {

@@ -39,6 +39,7 @@ func awaitGroup(r *rank, grace time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	signalGroup(r.cmd.Process, unix.SIGKILL)
+	r.guard.forget(pid)
 	r.reaped = true
 	return r.cmd.Wait()
 }

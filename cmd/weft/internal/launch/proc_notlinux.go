@@ -10,7 +10,8 @@ import (
 )
 
 // procAttr makes each rank lead a process group of its own. There is no
-// parent-death signal here: ranks survive a launcher that is killed by force.
+// parent-death signal here: the guard alone ends ranks of a launcher that is killed
+// by force.
 func procAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
@@ -22,6 +23,7 @@ func awaitGroup(r *rank, grace time.Duration) error {
 	defer r.mu.Unlock()
 	r.reaped = true
 	pid := r.cmd.Process.Pid
+	defer r.guard.forget(pid)
 	if unix.Kill(-pid, unix.SIGTERM) != nil {
 		return err // nothing left
 	}

@@ -19,8 +19,18 @@ func endsJob(syscall.Signal) bool { return true }
 // signalGroup ends the process: there are no other signals, and no groups.
 func signalGroup(p *os.Process, _ syscall.Signal) { _ = p.Kill() }
 
+// killGroup kills a process.
+func killGroup(group int) {
+	if p, err := os.FindProcess(group); err == nil {
+		_ = p.Kill()
+	}
+}
+
+func guardAttr() *syscall.SysProcAttr { return nil }
+
 func awaitGroup(r *rank, _ time.Duration) error {
 	err := r.cmd.Wait()
+	r.guard.forget(r.cmd.Process.Pid)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reaped = true

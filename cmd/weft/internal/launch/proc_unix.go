@@ -28,6 +28,13 @@ func signalGroup(p *os.Process, s syscall.Signal) {
 	}
 }
 
+// killGroup kills a process group.
+func killGroup(group int) { _ = unix.Kill(-group, unix.SIGKILL) }
+
+// guardAttr makes the guard lead a session of its own, so that no signal which is
+// meant for the launcher and all that it has started reaches it.
+func guardAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // outcome returns a process's exit status as a shell counts it, and in words.
 func outcome(state *os.ProcessState) (int, string) {
 	ws, ok := state.Sys().(syscall.WaitStatus)

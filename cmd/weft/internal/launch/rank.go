@@ -17,6 +17,7 @@ type rank struct {
 	cmd    *exec.Cmd
 	stdout *os.File // read ends of its output
 	stderr *os.File
+	guard  *guard // nil if there is none
 
 	mu     sync.Mutex
 	reaped bool // the process id may be somebody else's by now
