@@ -8,11 +8,12 @@ export PATH := $(dir $(GO)):$(PATH)
 # The ranks may be more than the cores, and Open MPI refuses root by default.
 MPIRUN := mpirun --oversubscribe $(if $(filter 0,$(shell id -u)),--allow-run-as-root)
 
-# Packages for the race detector, and those that differ with MPI; of the
-# collectives, the tests that start ranks by mpirun do.
+# Packages for the race detector, and those of which some tests differ with MPI: those that
+# start ranks by mpirun or as processes, and those of MPI as a peer and as a launcher. (TestMPI
+# builds with MPI itself.)
 RACE_PKGS ?= ./...
-MPI_PKGS  ?= ./comm/... ./examples/... ./bench/...
-MPI_TESTS ?= Mpirun|FabricProcesses
+MPI_PKGS  ?= ./comm/bootstrap ./collectives ./examples/allreduce ./bench/internal/harness ./bench/perf ./bench/ring ./bench/tree
+MPI_TESTS ?= Mpirun|TestRuns/mpirun|TestSameBits/mpirun|TestWeftRun|FabricProcesses|TestProcesses|Peer|Sources|PMIx
 TESTFLAGS ?=
 
 # What the soak counts is added to this file, as lines of JSON.
@@ -57,8 +58,7 @@ test: setup
 	$(GO) vet -tags mpi ./...
 	$(GO) build -tags mpi ./...
 	scripts/gotest $(TESTFLAGS) ./...
-	scripts/gotest -tags mpi $(TESTFLAGS) $(MPI_PKGS)
-	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' ./collectives
+	scripts/gotest -tags mpi $(TESTFLAGS) -run '$(MPI_TESTS)' $(MPI_PKGS)
 	scripts/gotest -tags rules $(TESTFLAGS) -run Without ./transport/progress
 	$(GO) vet -tags noasm ./kernels
 	scripts/gotest -tags noasm $(TESTFLAGS) ./kernels

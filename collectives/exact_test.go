@@ -325,6 +325,9 @@ func TestExactProcesses(t *testing.T) {
 func TestExactMpirun(t *testing.T) {
 	seed := testSeed(t)
 	for _, n := range processCounts() {
+		if n > 4 && !testLong { // it is about the start, and TestExactProcesses has them
+			continue
+		}
 		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {
 			j := ranktest.Mpirun(t, n, "exact", nil, fmt.Sprintf("WEFT_TEST_SEED=%d", seed))
 			j.Succeed(t, 2*time.Minute)

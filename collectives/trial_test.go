@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"unsafe"
 
 	"github.com/weft-go/weft/comm"
@@ -17,7 +18,7 @@ type world[T any] struct {
 	n, count int // ranks, elements of a block
 	seed     uint64
 	in       [][]T
-	junk     []T // what is in memory before
+	junk     []T // what is in memory before: a pattern, again and again
 	same     func(a, b T) bool
 	reducers []reducer[T]
 	// Of each reducer, of the ranks 0…r: prefix[r] of count elements, total of all.
@@ -79,7 +80,7 @@ func byOperator[T any](name string, op func(a, b T) T) reducer[T] {
 }
 
 func newWorld[T any](n, count int, seed uint64, gen func(*rand.Rand) T, same func(a, b T) bool, reducers []reducer[T]) *world[T] {
-	w := &world[T]{n: n, count: count, seed: seed, in: make([][]T, n), junk: make([]T, 1009), same: same, reducers: reducers}
+	w := &world[T]{n: n, count: count, seed: seed, in: make([][]T, n), junk: make([]T, pattern, 2*pattern+n*count+2*guardElems), same: same, reducers: reducers}
 	for p := range w.in {
 		w.in[p] = make([]T, n*count)
 		r := rand.New(rand.NewPCG(seed, uint64(p)))
@@ -90,6 +91,9 @@ func newWorld[T any](n, count int, seed uint64, gen func(*rand.Rand) T, same fun
 	r := rand.New(rand.NewPCG(seed, 1000))
 	for i := range w.junk {
 		w.junk[i] = gen(r)
+	}
+	for len(w.junk) < cap(w.junk) {
+		w.junk = append(w.junk, w.junk[:min(len(w.junk), cap(w.junk)-len(w.junk))]...)
 	}
 	for _, k := range reducers {
 		var prefix [][]T
@@ -300,16 +304,20 @@ func (w *world[T]) reductions(c *comm.Communicator, k int) []trial[T] {
 }
 
 // A layout is a trial's memory: dst and src between guards, in one array or in
-// two, and what the arrays are to have afterwards.
+// two.
 type layout[T any] struct {
 	t        *trial[T]
 	p        place
 	got      [2][]T
-	want     [2][]T
+	junk     [2][]T // what was in them first
 	dst, src []T
 	from     int // element of got[0] where dst is
+	srcIn    int // which array src is in
+	srcFrom  int // and from which element on
 	forms    forms
 }
+
+const pattern = 1009 // elements
 
 const guardElems = 5 // odd, so that a slice is not aligned to more than its elements
 
@@ -321,15 +329,15 @@ func (t *trial[T]) lay(i int, alloc func(k, n int) []T) *layout[T] {
 		n = 3 // ignored, and not to be written
 	}
 	part := func(k, from, n int) []T { return l.got[k][guardElems+from:][:n:n] }
-	area := func(k, n int) { l.got[k], l.want[k] = alloc(k, n+2*guardElems), make([]T, n+2*guardElems) }
+	area := func(k, n int) { l.got[k] = alloc(k, n+2*guardElems) }
 	l.from = guardElems + l.p.dst
 	if l.p.shared {
 		area(0, max(l.p.dst+n, l.p.src+len(t.src)))
-		l.src = part(0, l.p.src, len(t.src))
+		l.src, l.srcFrom = part(0, l.p.src, len(t.src)), guardElems+l.p.src
 	} else {
 		area(0, n)
 		area(1, max(len(t.src), 3))
-		l.src = part(1, 0, len(t.src))
+		l.src, l.srcIn, l.srcFrom = part(1, 0, len(t.src)), 1, guardElems
 		if t.noSrc && i > 0 {
 			l.src = part(1, 0, 3)
 		}
@@ -348,34 +356,48 @@ func (t *trial[T]) lay(i int, alloc func(k, n int) []T) *layout[T] {
 // fill sets the memory to what it has before a call.
 func (l *layout[T]) fill(w *world[T], r *rand.Rand) {
 	for k := range l.got {
-		for s, at := l.got[k], r.IntN(len(w.junk)); len(s) > 0; at = 0 {
-			s = s[copy(s, w.junk[at:]):]
-		}
+		l.junk[k] = w.junk[r.IntN(pattern):][:len(l.got[k])]
+		copy(l.got[k], l.junk[k])
 	}
 	copy(l.src, l.t.src)
-	for k := range l.got {
-		copy(l.want[k], l.got[k])
-	}
-	copy(l.want[0][l.from:], l.t.want)
 }
 
 // check compares it with what it should have.
 func (l *layout[T]) check(w *world[T]) error {
 	for k, got := range l.got {
-		want := l.want[k]
-		if bytes.Equal(bytesOf(got), bytesOf(want)) {
-			continue
+		// The parts that have different things: the result, the source where the result is
+		// not, and around them what was there.
+		dst, src := [2]int{}, [2]int{}
+		if k == 0 {
+			dst = [2]int{l.from, l.from + len(l.t.want)}
 		}
-		for i := range got {
-			if bytes.Equal(bytesOf(got[i:i+1]), bytesOf(want[i:i+1])) {
+		if k == l.srcIn && len(l.src) > 0 {
+			src = [2]int{l.srcFrom, l.srcFrom + min(len(l.src), len(l.t.src))}
+		}
+		cuts := []int{0, dst[0], dst[1], src[0], src[1], len(got)}
+		slices.Sort(cuts)
+		for c, end := range cuts[1:] {
+			i := cuts[c]
+			part, want := got[i:end], l.junk[k][i:end]
+			inDst := i >= dst[0] && i < dst[1]
+			if inDst {
+				want = l.t.want[i-dst[0]:][:end-i]
+			} else if i >= src[0] && i < src[1] {
+				want = l.t.src[i-src[0]:][:end-i]
+			}
+			if bytes.Equal(bytesOf(part), bytesOf(want)) {
 				continue
 			}
-			at := i - l.from
-			if k != 0 || at < 0 || at >= len(l.t.want) {
-				return fmt.Errorf("wrote outside dst, at %d of array %d", i, k)
-			}
-			if !w.same(got[i], want[i]) {
-				return fmt.Errorf("element %d is %v, want %v", at, got[i], want[i])
+			for j := range part {
+				if bytes.Equal(bytesOf(part[j:j+1]), bytesOf(want[j:j+1])) {
+					continue
+				}
+				if !inDst {
+					return fmt.Errorf("wrote outside dst, at %d of array %d", i+j, k)
+				}
+				if !w.same(part[j], want[j]) {
+					return fmt.Errorf("element %d is %v, want %v", i+j-l.from, part[j], want[j])
+				}
 			}
 		}
 	}
@@ -400,6 +422,18 @@ const (
 
 // private makes memory that only this rank has.
 func private[T any](_, n int) []T { return make([]T, n) }
+
+// reused makes such memory for one layout at a time: that of the one before, if it is
+// enough.
+func reused[T any]() func(k, n int) []T {
+	var areas [2][]T
+	return func(k, n int) []T {
+		if n > len(areas[k]) {
+			areas[k] = make([]T, n)
+		}
+		return areas[k][:n:n]
+	}
+}
 
 // symmetricMemory makes symmetric memory for the arrays of one layout at a time: in
 // the p-th of some ways.
@@ -462,7 +496,8 @@ func (w *world[T]) run(ctx context.Context, c *comm.Communicator, set formSet) e
 		return nil
 	}
 
-	memory := func(int) func(k, n int) []T { return private[T] }
+	own := reused[T]()
+	memory := func(int) func(k, n int) []T { return own }
 	ways := 1
 	if set&symmetric != 0 {
 		var free func()

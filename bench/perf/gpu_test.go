@@ -157,6 +157,9 @@ func TestGPUErrors(t *testing.T) {
 // TestScript runs bench/cuda away from the sources, with this program for perf, one rank for all, and a
 // path without Go.
 func TestScript(t *testing.T) {
+	if ranktest.Race {
+		t.Skip("TestGPUChecks and TestGPUCalls run the program")
+	}
 	doubles(t)
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "results")
 	script, err := os.ReadFile("../cuda")

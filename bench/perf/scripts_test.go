@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weft-go/weft/bench/internal/record"
+	"github.com/weft-go/weft/internal/ranktest"
 )
 
 // script runs one of the scripts of peers, with no wheels installed, and returns what it
@@ -64,6 +65,9 @@ func TestOpenMPI(t *testing.T) {
 	mpicc, err := exec.LookPath("mpicc.openmpi")
 	if err != nil {
 		t.Skip("no Open MPI here")
+	}
+	if ranktest.Race {
+		t.Skip("it is a program in C")
 	}
 	prefix := filepath.Dir(filepath.Dir(mpicc))
 	file := filepath.Join(t.TempDir(), "out.jsonl")

@@ -9,9 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weft-go/weft/bench/internal/record"
+	"github.com/weft-go/weft/internal/ranktest"
 )
 
 func TestPictures(t *testing.T) {
+	if ranktest.Race {
+		t.Skip("one goroutine can't race")
+	}
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "r.jsonl"))
 	require.NoError(t, err)

@@ -14,10 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weft-go/weft/internal/cuda/cudatest"
+	"github.com/weft-go/weft/internal/ranktest"
 )
 
 // TestInfo runs the real command under itself: the ranks of one node, and of two.
 func TestInfo(t *testing.T) {
+	if ranktest.Race {
+		t.Skip("the program is built without the race detector")
+	}
 	bin := filepath.Join(t.TempDir(), "weft")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/internal/ranktest"
 )
 
 // patience bounds every wait of these tests; only a failing one gets there.
@@ -199,7 +201,10 @@ func TestRunArguments(t *testing.T) {
 }
 
 func TestRunLargeOutput(t *testing.T) {
-	const lines = 20000
+	lines := 20000
+	if ranktest.Race {
+		lines = 4000
+	}
 	script := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do echo "$WEFT_RANK line $i"; i=$((i+1)); done
 		head -c 3000000 /dev/zero | tr '\0' "$WEFT_RANK"`, lines)
 	p := start(t, "", "run", "-n", "4", "--", "sh", "-c", script)
@@ -332,7 +337,11 @@ func TestRunKilledWithChildren(t *testing.T) {
 
 func TestRunManyJobs(t *testing.T) {
 	// The spawning thread must stay: if it went, ranks would die by SIGKILL.
-	for range 20 {
+	jobs := 20
+	if ranktest.Race {
+		jobs = 5
+	}
+	for range jobs {
 		p := start(t, "", "run", "-n", "8", "--", "sh", "-c", "sleep 0.1")
 		require.Equal(t, 0, p.end(t), p.stderr.String())
 	}

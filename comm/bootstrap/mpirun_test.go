@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weft-go/weft/internal/ranktest"
 )
 
 // mpirun runs a program of the test binary exe under n ranks and returns its
@@ -125,6 +127,9 @@ func TestMPI(t *testing.T) {
 // which MPI's own memory would confuse.
 func buildTest(t *testing.T, tags string) string {
 	t.Helper()
+	if ranktest.Race {
+		t.Skip("the run without the race detector has the same")
+	}
 	exe := filepath.Join(t.TempDir(), "ranks.test")
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", tags, "-o", exe, ".")
 	cmd.Env = os.Environ()

@@ -94,6 +94,9 @@ func trainArgs() []string {
 
 func testLauncher(t *testing.T, launcher launcher) {
 	for _, n := range []int{1, 2, 3, 4} {
+		if raceEnabled && n != 3 { // ranks are alike
+			continue
+		}
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			requireResult(t, program(t, launcher(n), trainArgs()...), n)
 		})

@@ -309,7 +309,7 @@ func TestDeadMulti(t *testing.T) {
 	for _, rate := range []float64{0, 0.1} {
 		for _, dead := range []string{"0>m", "1>m", "2>m", "*>m", "*>*", "0>1", "*>2"} {
 			for k := range 10 {
-				if raceEnabled && k%4 != 1 {
+				if raceEnabled && k != 3 { // ranks are alike, and so are calls
 					continue
 				}
 				seed := newSeed(t)

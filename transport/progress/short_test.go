@@ -14,6 +14,9 @@ import (
 // TestShorts has ranks exchange many lengths, and be late so that the others sleep.
 func TestShorts(t *testing.T) {
 	for n := 2; n <= 5; n++ {
+		if raceEnabled && n != 3 { // ranks are alike
+			continue
+		}
 		t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) {
 			seed := newSeed(t)
 			es := open(t, tiny(n), nil)

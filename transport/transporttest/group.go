@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -58,6 +59,7 @@ type group struct {
 	own  []transport.Endpoint
 	peer [][]transport.Endpoint // peer[a][b] is b's endpoint as a imported it
 	want [][]byte
+	junk []byte
 	done []transport.Completion
 }
 
@@ -123,7 +125,12 @@ func finish(t testing.TB, c transport.Completion) {
 }
 
 func waitDone(t testing.TB, c transport.Completion) {
-	for start := time.Now(); !c.Test(); {
+	start := time.Now()
+	for i := 0; !c.Test(); i++ {
+		if i < 1000 { // a sleep, however short, takes long, and phases are many
+			runtime.Gosched()
+			continue
+		}
 		require.Less(t, time.Since(start), patience, "the phase does not end")
 		time.Sleep(10 * time.Microsecond)
 	}
@@ -157,10 +164,14 @@ func (g *group) check(what string, args ...any) {
 	}
 }
 
-// scramble gives all memory random content.
+// scramble gives all memory random content: pieces of the same, from anywhere.
 func (g *group) scramble(rng *rand.Rand) {
-	for r := range g.want {
-		fill(rng, g.want[r])
+	if g.junk == nil {
+		g.junk = make([]byte, len(g.want[0])+64<<10)
+		fill(rng, g.junk)
+	}
+	for r, want := range g.want {
+		copy(want, g.junk[rng.IntN(len(g.junk)-len(want)):])
 		copy(g.mem[r].Bytes(), g.want[r])
 		g.ts[r].Fence(transport.FenceRelease)
 	}

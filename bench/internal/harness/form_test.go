@@ -42,6 +42,9 @@ func TestPeriod(t *testing.T) {
 // in every slot, whatever the root.
 func TestForms(t *testing.T) {
 	for ranks := 1; ranks <= 3; ranks++ {
+		if ranktest.Race && ranks < 3 { // ranks are alike
+			continue
+		}
 		ranktest.Start(t, ranks, "forms").Succeed(t, 2*time.Minute)
 	}
 }
