@@ -15,6 +15,7 @@ type lanes interface {
 	Send(peer int, data []byte) error
 	Recv(peer, n int) ([]byte, error)
 	Release(peer int) error
+	ReleaseLater(peer, keep int) error
 	Multi() []byte
 	Board(owner, slot int) ([]byte, error)
 	PutMulti(slot int, offset uint64, data []byte) error

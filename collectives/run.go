@@ -34,7 +34,8 @@ type runner struct {
 	shortBytes [plan.Barrier + 1]int
 	relays     bool              // ranks share processors, so that less work is sooner done
 	stages     bool              // there are stages
-	laned      bool              // calls go in rounds by messages
+	laned      bool              // calls go in rounds by messages,
+	lanedKept  int               // of which so many are not released at once
 	told       []byte            // room for what is told of symmetric memory
 	places     []symmetricPlaces // by rank
 	views      [][]byte          // room for sources and destinations in symmetric memory, by rank
@@ -76,6 +77,7 @@ func runnerOf(c *comm.Communicator, e *progress.Engine) (*runner, error) {
 	r.limits, r.relays = stagedLimitsOf(p), p.Oversubscribed && !p.InProcess
 	r.stages = r.shorts && e.StageSlots() > 2*stagedAhead
 	r.laned = lanedAmong(r.shorts, r.ranks, e.Cells())
+	r.lanedKept = lanedKept(e.Cells())
 	for k := range r.shortBytes {
 		r.shortBytes[k] = -1
 	}
@@ -229,6 +231,9 @@ func (r *runner) schedule(ctx context.Context, k plan.Collective, call comm.Call
 			return err
 		}
 		x.bufs[plan.Multi] = r.e.Multi()
+	}
+	if err := r.lanedOver(); err != nil {
+		return err
 	}
 	return x.run(s)
 }

@@ -94,6 +94,9 @@ func (s *stream) message(b span, i int) (from, to int) {
 // stream does a call without a plan.
 func (r *runner) stream(o *operation, dst []byte) error {
 	s, me := &r.flow, r.e.Rank()
+	if err := r.lanedOver(); err != nil {
+		return err
+	}
 	if s.out == nil {
 		s.out, s.in = make([]span, r.ranks), make([]span, r.ranks)
 	}

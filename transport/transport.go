@@ -123,6 +123,14 @@ type Streamer interface {
 	Stream(on bool)
 }
 
+// A Joiner is a transport that makes one operation of several counted puts, where that is
+// less work.
+type Joiner interface {
+	// PutCountedParts is a PutCounted of each of the parts, one behind the other from dst
+	// on. Their bytes may be counted all at once.
+	PutCountedParts(c Completion, dst Handle, parts [][]byte, counterOffset uint64) error
+}
+
 // A Waker wakes the owner of memory whose words were changed by a store instead of an
 // operation.
 type Waker interface {

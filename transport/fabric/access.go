@@ -42,18 +42,26 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 		return nil
 	}
 	t.engine.pass()
-	o.cut(1)
-	for u := range o.units() {
-		if !o.perform(u) {
-			c.errors.Add(1)
-			break
-		}
+	if !o.performWhole() {
+		c.errors.Add(1)
 	}
 	return nil
 }
 
 // enlist keeps a started operation until it is submitted.
 func (c *Completion) enlist(o *op) {
+	if len(o.rest) > 0 { // each is one of its own
+		each := *o
+		each.rest = nil
+		each.n = len(o.local)
+		c.enlist(&each)
+		for _, src := range o.rest {
+			each.offset += uint64(each.n)
+			each.local, each.n = src, len(src)
+			c.enlist(&each)
+		}
+		return
+	}
 	var p *op
 	if n := len(c.idle); n > 0 {
 		p = c.idle[n-1]
@@ -94,8 +102,13 @@ func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endp
 	if !e.ready.Load() {
 		return nil, name(RuleBeforeReady, e, transport.ErrUnknownEndpoint)
 	}
+	bound := true
+	for _, p := range *e.parts.Load() {
+		v := p.view()
+		bound = bound && v != nil && len(v.segments) > 0 && (n == 0 || v.covers(h.Offset, n)) && (!o.counts || v.covers(o.counter, 8))
+	}
 	switch {
-	case !e.anythingBound():
+	case !bound && !e.anythingBound():
 		return nil, name(RuleUnknown, e, transport.ErrUnknownEndpoint).because("nothing is bound")
 	case h.Offset > e.size || n > e.size-h.Offset:
 		return nil, name(RuleBounds, e, transport.ErrBounds).because(fmt.Sprintf("the endpoint has %d", e.size))
@@ -113,11 +126,8 @@ func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endp
 			return nil, err
 		}
 	}
-	for _, p := range *e.parts.Load() {
-		v := p.view()
-		if v == nil || n > 0 && !v.covers(h.Offset, n) || o.counts && !v.covers(o.counter, 8) {
-			return nil, name(RuleBounds, e, transport.ErrBounds).because("not all of it is bound")
-		}
+	if !bound {
+		return nil, name(RuleBounds, e, transport.ErrBounds).because("not all of it is bound")
 	}
 	return e, nil
 }

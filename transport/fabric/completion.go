@@ -171,7 +171,9 @@ func (c *Completion) Report() (transport.Report, error) {
 func (c *Completion) reset() {
 	c.arrived, c.transactions, c.expected, c.started, c.waiting = 0, 0, 0, 0, 0
 	c.open, c.found, c.fabric, c.other = false, false, false, false
-	c.errors.Store(0)
+	if c.errors.Load() != 0 { // a store costs more
+		c.errors.Store(0)
+	}
 	c.decided = c.decided[:0]
 	c.closed(c.submitted)
 	for _, o := range c.submitted {

@@ -267,12 +267,8 @@ func allWell(ops []*op) bool {
 func (c *Completion) performAll(ops []*op) {
 	for _, o := range ops {
 		c.t.engine.pass()
-		o.cut(1)
-		for u := range o.units() {
-			if !o.perform(u) {
-				c.errors.Add(1)
-				break
-			}
+		if !o.performWhole() {
+			c.errors.Add(1)
 		}
 		o.done = true
 	}

@@ -27,20 +27,43 @@ func (o *op) perform(unit int) bool {
 	}
 	p := o.parts[unit/o.pieces]
 	v := p.enter()
-	ok := v != nil && o.write(v, from, n) && o.count(v, n)
+	ok := v != nil && o.write(v, o.offset+uint64(from), o.local[from:from+n]) && o.count(v, n)
 	p.leave()
 	return ok
 }
 
-// write does the operation's n bytes from from on, at one part.
-func (o *op) write(v *view, from, n int) bool {
+// performWhole executes all of an operation, as perform does a unit.
+func (o *op) performWhole() bool {
+	if o.fetches() {
+		o.cut(1)
+		return o.perform(0)
+	}
+	for _, p := range o.parts {
+		v, at := p.enter(), o.offset
+		ok := v != nil && o.write(v, at, o.local)
+		at += uint64(len(o.local))
+		for _, src := range o.rest {
+			ok = ok && o.write(v, at, src)
+			at += uint64(len(src))
+		}
+		ok = ok && o.count(v, o.n)
+		p.leave()
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// write does the operation's bytes of a source, at one part.
+func (o *op) write(v *view, at uint64, src []byte) bool {
 	t := o.e.t
-	for at := o.offset + uint64(from); n > 0; {
+	for len(src) > 0 {
 		s := v.find(at)
 		if s == nil {
 			return false
 		}
-		k := int(min(uint64(n), s.end-at))
+		k := int(min(uint64(len(src)), s.end-at))
 		b := s.data[at-s.at:][:k]
 		if s.region.shadow.on() {
 			if o.kind != transport.OpPut && o.kind != transport.OpPutCounted && o.kind != transport.OpPutMultimem && o.kind != transport.OpPutCountedMultimem {
@@ -53,20 +76,20 @@ func (o *op) write(v *view, from, n int) bool {
 		}
 		switch o.kind {
 		case transport.OpRed, transport.OpRedCounted, transport.OpRedMultimem:
-			elementwise.Red(b, o.local[from:from+k], o.redOp, o.typ)
+			elementwise.Red(b, src[:k], o.redOp, o.typ)
 		case transport.OpPutMasked:
-			moveMasked(b, o.local[from:from+k], o.mask, t.unseen())
+			moveMasked(b, src[:k], o.mask, t.unseen())
 		case transport.OpAtom:
 			elementwise.Atom(s.data, at-s.at, o.local, o.operand, o.redOp, o.typ)
 		default:
-			if src := o.local[from : from+k]; k >= around && t.streams.Load() && !t.unseen() {
-				cache.Stream(b, src)
+			if k >= around && t.streams.Load() && !t.unseen() {
+				cache.Stream(b, src[:k])
 			} else {
-				move(b, src, t.unseen())
+				move(b, src[:k], t.unseen())
 			}
 		}
 		s.region.bell.RingIfArmed()
-		at, from, n = at+uint64(k), from+k, n-k
+		at, src = at+uint64(k), src[k:]
 	}
 	return true
 }

@@ -22,6 +22,22 @@ func (t *Transport) PutCounted(c transport.Completion, dst transport.Handle, src
 	return t.put(c, dst, kindUnicast, &op{kind: transport.OpPutCounted, local: src, counts: true, counter: counterOffset})
 }
 
+// PutCountedParts implements [transport.Joiner]. In the fast mode the parts are one
+// operation, unless their phase may fail.
+func (t *Transport) PutCountedParts(c transport.Completion, dst transport.Handle, parts [][]byte, counterOffset uint64) error {
+	o := &op{kind: transport.OpPutCounted, counts: true, counter: counterOffset}
+	for _, p := range parts {
+		if o.n += len(p); len(p)%transport.Granule != 0 {
+			o.n = len(p) // which is refused
+			break
+		}
+	}
+	if len(parts) > 0 {
+		o.local, o.rest = parts[0], parts[1:]
+	}
+	return t.issue(c, dst, transport.Granule, kindUnicast, o.n/transport.Granule, o)
+}
+
 // PutMultimem implements [transport.Transport].
 func (t *Transport) PutMultimem(c transport.Completion, dst transport.Handle, src []byte) error {
 	return t.put(c, dst, kindMulticast, &op{kind: transport.OpPutMultimem, local: src})
@@ -92,7 +108,7 @@ func (t *Transport) Atom(c transport.Completion, old []byte, dst transport.Handl
 		e := t.broken(RuleBounds, o.kind.String(), transport.ErrBounds)
 		return e.because(fmt.Sprintf("%v on %v with %d bytes for the old value and %d of operands", redOp, typ, len(old), len(operand)))
 	}
-	o.operand = operand[:operands]
+	o.local, o.operand = old[:o.n], operand[:operands]
 	return t.issue(c, dst, uint64(o.n), kindUnicast, 1, o)
 }
 

@@ -51,6 +51,7 @@ var (
 	_ transport.Transport = (*Transport)(nil)
 	_ transport.Reacher   = (*Transport)(nil)
 	_ transport.Streamer  = (*Transport)(nil)
+	_ transport.Joiner    = (*Transport)(nil)
 )
 
 // NewLocal returns a fabric between goroutines of one process. Each rank has one

@@ -520,6 +520,19 @@ func (e *Engine) Release(peer int) error {
 	return nil
 }
 
+// ReleaseLater is Release if more messages than keep were received since the last. Until
+// then the peer has so many cells less. When is decided by the messages alone, so that the
+// phases of a call are the same each time.
+func (e *Engine) ReleaseLater(peer, keep int) error {
+	if err := e.check(peer, 0); err != nil {
+		return err
+	}
+	if in := &e.in[peer]; in.Next()-in.freed <= uint64(max(keep, 0)) {
+		return nil
+	}
+	return e.Release(peer)
+}
+
 // Waits returns how the engine has waited so far, its mail not included. No call may
 // be under way.
 func (e *Engine) Waits() WaitStats { return e.wait.stats }

@@ -212,6 +212,40 @@ func TestFlowControl(t *testing.T) {
 	require.NoError(t, <-failed)
 }
 
+// TestReleaseLater: cells come back when more messages than may be kept were read, or with
+// a release.
+func TestReleaseLater(t *testing.T) {
+	const cells, keep = 4, 2
+	es := open(t, Layout{Ranks: 2, Cells: cells, SlotBytes: 512}, nil)
+	for _, e := range es {
+		e.Begin(t.Context(), 0, 1, 2)
+	}
+	sent := 0
+	send := func() {
+		require.NoError(t, es[0].Send(1, []byte{byte(sent)}))
+		sent++
+	}
+	free := func() int { // cells that rank 0 has
+		return cells - sent + int(es[0].mem.load(es[0].out[1].credit))
+	}
+	for i, want := range []int{cells - 1, cells - 2, cells, cells - 1, cells - 2, cells} {
+		send()
+		got, err := es[1].Recv(0, 1)
+		require.NoError(t, err)
+		require.Equal(t, byte(i), got[0])
+		require.NoError(t, es[1].ReleaseLater(0, keep))
+		require.Equal(t, want, free(), "after %d messages", i+1)
+	}
+	send()
+	_, err := es[1].Recv(0, 1)
+	require.NoError(t, err)
+	require.NoError(t, es[1].ReleaseLater(0, keep))
+	require.Equal(t, cells-1, free())
+	require.NoError(t, es[1].Release(0))
+	require.Equal(t, cells, free(), "released with those that were kept")
+	require.Error(t, es[1].ReleaseLater(1, keep), "to itself")
+}
+
 func TestMismatch(t *testing.T) {
 	base := Tag{Seq: 7, Signature: 99, Bytes: 100}
 	for _, c := range []struct {

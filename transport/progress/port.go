@@ -37,6 +37,9 @@ type port struct {
 
 	far *farness // nil for mail
 
+	joiner transport.Joiner // nil: each put by itself
+	joined [3][]byte        // room for the parts of a message
+
 	// Of detours; see detour.go.
 	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
 	isMail   bool
@@ -107,6 +110,7 @@ func newPort(cfg *Config, mem *space, roads []road, wait waiter) (port, error) {
 		faulty: t.Limits().LateWrites, retry: cfg.Retry.withDefaults(), stats: make([]PeerStats, ranks),
 		detour: cfg.Detour, roads: roads, links: make([][linkWays]link, ranks),
 	}
+	p.joiner, _ = t.(transport.Joiner)
 	if !p.faulty {
 		p.retry, p.detour = Retry{MaxAttempts: 1}, nil
 	}
@@ -384,6 +388,16 @@ func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix
 		whole = len(data) / transport.Granule * transport.Granule
 	} else {
 		staged += copy(p.stage[prefix:], data)
+	}
+	if whole > 0 && counted && p.joiner != nil && p.via == nil {
+		parts := append(p.joined[:0], padded(p.stage, prefix), data[:whole])
+		end := p.stage[prefix:]
+		if rest := copy(end, data[whole:]); rest > 0 {
+			parts = append(parts, padded(end, rest))
+		}
+		err := p.joiner.PutCountedParts(p.phase, at, parts, counter)
+		clear(parts) // keep nothing of the caller's
+		return err
 	}
 	if err := p.put(at, padded(p.stage, staged), counted, counter); err != nil {
 		return err

@@ -142,6 +142,41 @@ func checkPutCounted(t *testing.T, open New) {
 	}
 }
 
+// checkPutCountedParts: parts lie one behind the other, and all are counted.
+func checkPutCountedParts(t *testing.T, open New) {
+	rng := random(t)
+	g := openGroup(t, open, 2, large)
+	j, ok := g.ts[0].(transport.Joiner)
+	if !ok {
+		t.Skip("each put is one of its own")
+	}
+	for _, lengths := range [][]int{nil, {16}, {0, 32}, {16, 0, 48}, {16, 4096}, {16, 65536, 16}, {160, 16, 8192, 32}} {
+		for _, off := range offsets {
+			n := 0
+			var parts [][]byte
+			for _, k := range lengths {
+				parts = append(parts, unaligned(k))
+				fill(rng, parts[len(parts)-1])
+				n += copy(g.want[1][off+uint64(n):], parts[len(parts)-1])
+			}
+			g.phase(0, func(c transport.Completion) error {
+				return j.PutCountedParts(c, transport.Handle{ID: g.peer[0][1].ID(), Offset: off}, parts, counterAt)
+			})
+			g.counted(1, counterAt, n)
+			g.check("parts of %v bytes at %d", lengths, off)
+		}
+	}
+	for _, lengths := range [][]int{{8, 8}, {16, 24}, {24, 16}} {
+		var parts [][]byte
+		for _, k := range lengths {
+			parts = append(parts, unaligned(k))
+		}
+		err := j.PutCountedParts(g.done[0], transport.Handle{ID: g.peer[0][1].ID(), Offset: offsets[0]}, parts, counterAt)
+		require.ErrorIs(t, err, transport.ErrAlign, "parts of %v bytes", lengths)
+	}
+	g.check("after parts that were refused")
+}
+
 func checkGet(t *testing.T, open New) {
 	rng := random(t)
 	g := openGroup(t, open, 2, large)

@@ -40,6 +40,7 @@ func Run(t *testing.T, open New) {
 		{"Put", checkPut},
 		{"PutMasked", checkPutMasked},
 		{"PutCounted", checkPutCounted},
+		{"PutCountedParts", checkPutCountedParts},
 		{"Stream", checkStream},
 		{"Get", checkGet},
 		{"Red", checkRed},
