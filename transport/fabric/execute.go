@@ -40,6 +40,9 @@ func (o *op) performWhole() bool {
 	}
 	for _, p := range o.parts {
 		v, at := p.enter(), o.offset
+		if o.counts && o.n >= early && v != nil {
+			o.ownCounter(v)
+		}
 		ok := v != nil && o.write(v, at, o.local)
 		at += uint64(len(o.local))
 		for _, src := range o.rest {
@@ -53,6 +56,14 @@ func (o *op) performWhole() bool {
 		}
 	}
 	return true
+}
+
+// ownCounter asks for the line of the counter at one part, which its owner has looked at:
+// it is there when the bytes are.
+func (o *op) ownCounter(v *view) {
+	if s := v.find(o.counter); s != nil {
+		cache.Own(s.data[o.counter-s.at:][:8])
+	}
 }
 
 // write does the operation's bytes of a source, at one part.

@@ -20,6 +20,9 @@ const streamed = 4 << 20
 // around is from how many bytes on a put goes around the cache if it was told to.
 const around = 4 << 10
 
+// early is from how many bytes on the line of a put's counter is asked for before them.
+const early = 1 << 10
+
 // move copies src to dst, which are of the same length. Under a fault plan the
 // same bytes may rightly be written again, or late, while their reader reads
 // them; the race detector must not see it then: unseen.
