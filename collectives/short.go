@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-go/weft/collectives/plan"
 	"github.com/weft-go/weft/comm"
+	"github.com/weft-go/weft/internal/cache"
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport/progress"
 )
@@ -21,6 +22,10 @@ func shortLimit(ranks int) int {
 	}
 	return 560
 }
+
+// ownLeast is from how many bytes on the lines of a result are asked for before what it is made of
+// is there.
+const ownLeast = 1 << 10
 
 // short does a call by shorts if its blocks are of a few bytes, and says whether it did. All
 // ranks come to the same answer.
@@ -86,6 +91,9 @@ func (r *runner) exchange(k plan.Collective, root int, dst, src []byte) error {
 			}
 		}
 		return e.EndShort()
+	}
+	if len(dst) >= ownLeast && !same(dst, src) {
+		cache.Own(dst) // while others' blocks are on their way
 	}
 	if err := r.takeAll(k, dst, src); err != nil {
 		return err

@@ -164,8 +164,16 @@ func (l Layout) Space() uint64 {
 func (l Layout) shorts() uint64 { return uint64(l.Ranks) * (l.lanes().bytes + l.mail().bytes) }
 
 // stages is where a rank's stage begins.
-func (l Layout) stages() uint64 {
-	return l.shorts() + uint64(l.shortRows())*shortBytes
+func (l Layout) stages() uint64 { return l.shortPlaces() + l.placeBytes() }
+
+// shortPlaces is where the places for longer shorts begin, which two ranks have.
+func (l Layout) shortPlaces() uint64 { return l.shorts() + uint64(l.shortRows())*shortBytes }
+
+func (l Layout) placeBytes() uint64 {
+	if l.Ranks == 2 {
+		return placeBytes
+	}
+	return 0
 }
 
 // shortRows is for how many ranks there are shorts.

@@ -29,7 +29,7 @@ func TestDefaultLayout(t *testing.T) {
 		}
 		lane, shorts := l.lanes().bytes+l.mail().bytes, l.stages()-l.shorts()
 		require.EqualValues(t, n, l.shorts()/lane)
-		require.LessOrEqual(t, shorts, uint64(ShortRanks)*shortBytes)
+		require.LessOrEqual(t, shorts, uint64(ShortRanks)*shortBytes+l.placeBytes())
 		stage := l.Bytes() - l.stages()
 		if n > 1 && n <= stageRanks {
 			require.EqualValues(t, 1<<20+18*stageHead, stage)
@@ -125,6 +125,7 @@ func TestLayoutRanges(t *testing.T) {
 					}
 					first, second := l.complete()
 					take(l.shorts(), l.shortRows()*int(shortBytes), shortLine)
+					take(l.shortPlaces(), int(l.placeBytes()), shortLine)
 					if l.StageSlots > 0 {
 						take(l.stages(), int(l.stageArea()), stageHead)
 					}

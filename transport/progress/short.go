@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weft-go/weft/internal/cache"
 	"github.com/weft-go/weft/internal/release"
 	"github.com/weft-go/weft/transport"
 )
@@ -17,8 +18,10 @@ import (
 //	body: else the payload, in lines of its own, if it has 576 bytes at most
 //
 // Still longer ones are elsewhere, and of them there may be fewer at a time. So are all that
-// are longer than a head where each rank has a processor: there the ring is short, and its
-// lines, which go to and fro between two caches, should be as few as can be.
+// are longer than a line where each rank has a processor: there the ring is short, and its
+// lines, which go to and fro between two caches, should be as few as can be. Between two ranks
+// those of more than a KiB go around many places: to write a line that another processor has a
+// copy of takes longer than to fetch it from further away.
 //
 // The word is stored last, and the message is there when its word is. Up to 56 bytes it
 // travels in one line. Longer ones fill whole lines, which processors write without
@@ -45,13 +48,15 @@ type shorts struct {
 	rung   bool   // in it, the peers were woken if they slept
 	behind bool   // some peer is to be told what was taken
 	again  bool   // the next is most likely such a one: lines go both ways
+	pair   bool   // and of two lines
 	fence  atomic.Uint32
 }
 
 // shortPeer is this rank's end of both rings with a peer.
 type shortPeer struct {
-	out, in *shortRow // in the peer's memory, and in this rank's; nil at this rank
-	waker   transport.Waker
+	out, in           *shortRow // in the peer's memory, and in this rank's; nil at this rank
+	outPlaces, places *shortPlaces
+	waker             transport.Waker
 
 	sent  uint64 // messages given to the peer
 	heard uint64 // of them those that it is done with, as far as this rank knows
@@ -71,6 +76,10 @@ type shortRow struct {
 	long  [shortLongs][ShortBytes]byte // of message k in k mod their number
 }
 
+// shortPlaces is what two ranks have besides, for messages of more than fewLines: that of message
+// k is in k mod their number.
+type shortPlaces [1 << 20 / ShortBytes][ShortBytes]byte
+
 type shortSlot struct {
 	word atomic.Uint64
 	head [shortLine - 8]byte
@@ -84,6 +93,8 @@ const (
 	shortSlots = 16
 	shortLongs = 4 // of longer messages always
 	shortBytes = uint64(unsafe.Sizeof(shortRow{}))
+	placeBytes = uint64(unsafe.Sizeof(shortPlaces{}))
+	fewLines   = 1 << 10
 
 	shortSignatureBits = 24
 	shortSignature     = 1<<shortSignatureBits - 1
@@ -102,7 +113,7 @@ func (e *Engine) openShorts() error {
 	if !ok || e.faulty || e.layout.shortRows() == 0 {
 		return nil
 	}
-	s := &shorts{base: e.layout.shorts(), peers: make([]shortPeer, e.layout.Ranks), slots: shortLongs, near: len(shortSlot{}.head)}
+	s := &shorts{base: e.layout.shorts(), peers: make([]shortPeer, e.layout.Ranks), slots: shortLongs, near: shortLine}
 	if e.layout.ManyShorts {
 		s.slots, s.near = shortSlots, len(shortSlot{}.body)
 	}
@@ -120,6 +131,15 @@ func (e *Engine) openShorts() error {
 			return err
 		}
 		s.peers[i].out, s.peers[i].in = row(out), row(e.mem.bytes[s.row(i):])
+		if n := e.layout.placeBytes(); n > 0 {
+			at.Offset = e.layout.shortPlaces()
+			out, err := m.Map(at, n)
+			if err != nil {
+				return err
+			}
+			s.peers[i].outPlaces = (*shortPlaces)(unsafe.Pointer(unsafe.SliceData(out[:n])))
+			s.peers[i].places = (*shortPlaces)(unsafe.Pointer(unsafe.SliceData(e.mem.bytes[at.Offset:][:n])))
+		}
 	}
 	e.shorts = s
 	return nil
@@ -159,6 +179,8 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 		copy(slot.head[:], data)
 	case len(data) <= s.near:
 		copy(slot.body[:], data)
+	case len(data) > fewLines && p.outPlaces != nil:
+		copy(p.outPlaces[(p.sent-1)%uint64(len(p.outPlaces))][:], data)
 	default:
 		copy(long[:], data)
 	}
@@ -177,7 +199,7 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	long := &p.in.long[p.taken%shortLongs]
+	number := p.taken
 	p.taken++
 	p.owed++
 	p.held = s.number
@@ -194,9 +216,14 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 		s.again = s.again || both
 		return slot.head[:n:n], nil
 	case n <= s.near:
+		if n <= shortLine {
+			s.again, s.pair = s.again || both, true
+		}
 		return slot.body[:n:n], nil
+	case n > fewLines && p.places != nil:
+		return p.places[number%uint64(len(p.places))][:n:n], nil
 	}
-	return long[:n:n], nil
+	return p.in.long[number%shortLongs][:n:n], nil
 }
 
 // ring is how many messages a peer may be behind when one of n bytes is given.
@@ -227,12 +254,16 @@ func (e *Engine) EndShort() error {
 // there. For longer messages, and where they go one way, that takes longer than it saves.
 func (e *Engine) ownShorts() {
 	s := e.shorts
-	s.again = false
 	for i := range s.peers {
 		if p := &s.peers[i]; p.last == s.number && p.out != nil {
-			release.Own(&p.out.slots[p.sent&(s.slots-1)%shortSlots].word)
+			slot := &p.out.slots[p.sent&(s.slots-1)%shortSlots]
+			release.Own(&slot.word)
+			if s.pair {
+				cache.Own(slot.body[:shortLine])
+			}
 		}
 	}
+	s.again, s.pair = false, false
 }
 
 // tellTaken tells the peers that wait for it, or will, which messages this rank is done
