@@ -13,6 +13,8 @@
 //     or half of it behind, while the lines are on their way.
 //   - the same with more bytes: in whole lines, and one word behind them; or in lines that
 //     have a word each.
+//   - an AllReduce by hand of two ranks: float32 added, from and to buffers that are always the
+//     same, or rotate beyond the caches as those of bench/perf do. So far as a library could go.
 package main
 
 import (
@@ -49,6 +51,7 @@ type end struct {
 	number     uint64
 	loopsPerNs float64
 	data, sink [slotWords]uint64
+	src, dst   []uint64 // pools of the AllReduce
 }
 
 func main() {
@@ -68,7 +71,7 @@ func run() error {
 	if c.Size() != 2 {
 		return fmt.Errorf("%d ranks, want 2", c.Size())
 	}
-	buf, err := comm.Alloc[uint64](ctx, c, slots*slotWords)
+	buf, err := comm.Alloc[uint64](ctx, c, ringWords)
 	if err != nil {
 		return err
 	}
@@ -101,6 +104,20 @@ func run() error {
 		for behind := 0; behind <= work/2; behind += max(work/2, 1) {
 			name := fmt.Sprintf("exchange of a line, %d ns work, %d behind", work, behind)
 			if err := say(name, e.exchange(1), e.loops(work-behind), e.loops(behind)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := e.fill(); err != nil {
+		return err
+	}
+	for _, bytes := range []int{8, 64, 512, 4096} {
+		for _, warm := range []bool{true, false} {
+			name := fmt.Sprintf("AllReduce of %d bytes, cold buffers", bytes)
+			if warm {
+				name = fmt.Sprintf("AllReduce of %d bytes, warm buffers", bytes)
+			}
+			if err := say(name, e.allReduce(bytes, warm), 0, 0); err != nil {
 				return err
 			}
 		}
