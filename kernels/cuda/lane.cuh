@@ -7,20 +7,26 @@
 
 // Where things are in a segment.
 __device__ __forceinline__ u64 laneBytes(u32 ranks) {
-	return sizeof(Lane) + 2ull * ranks * threads * sizeof(Packet) + 2ull * stageBytes;
+	return sizeof(Lane) + ranks * (sizeof(Arrived) + 2ull * helloWords * sizeof(Packet)) + 2ull * stageBytes;
 }
 __device__ __forceinline__ Lane *laneOf(const Args &a, u32 rank, u32 lane) {
 	return reinterpret_cast<Lane *>(a.segment[rank] + sizeof(Segment) + lane * laneBytes(a.ranks));
 }
-__device__ __forceinline__ Packet *smallOf(const Args &a, Lane *l, u64 epoch, u32 from) {
-	return reinterpret_cast<Packet *>(l + 1) + ((epoch & 1) * a.ranks + from) * threads;
+__device__ __forceinline__ Arrived *arrivedOf(const Args &a, u32 rank, u32 lane, u32 from) {
+	return reinterpret_cast<Arrived *>(laneOf(a, rank, lane) + 1) + from;
+}
+__device__ __forceinline__ Packet *helloOf(const Args &a, u32 rank, u32 lane, u64 epoch, u32 from) {
+	return reinterpret_cast<Packet *>(arrivedOf(a, rank, lane, a.ranks)) + ((epoch & 1) * a.ranks + from) * helloWords;
 }
 __device__ __forceinline__ u64 stageOf(const Args &a, u32 rank, u32 lane, u32 which) {
-	return reinterpret_cast<u64>(laneOf(a, rank, lane) + 1) + 2ull * a.ranks * threads * sizeof(Packet) + which * stageBytes;
+	return reinterpret_cast<u64>(helloOf(a, rank, lane, 1, a.ranks)) + which * stageBytes;
 }
 __device__ __forceinline__ Mail *mailOf(const Args &a, u32 rank, u32 peer, u32 lane) {
 	return reinterpret_cast<Mail *>(a.segment[rank] + sizeof(Segment) + a.lanes * laneBytes(a.ranks) +
 	                                (peer * mailLanes + lane) * (sizeof(Mail) + mailSlots * mailSlotBytes));
+}
+__device__ __forceinline__ Packet *smallOf(const Args &a, u32 rank, u32 lane, u64 epoch, u32 from) {
+	return reinterpret_cast<Packet *>(mailOf(a, rank, a.ranks, 0)) + ((2 * lane + (epoch & 1)) * a.ranks + from) * threads;
 }
 
 // What the ranks of a lane tell each other as a call begins. The last three are for one peer:
@@ -85,8 +91,8 @@ __device__ __forceinline__ bool step(const Args &a, Watch &w) {
 	bool ok = true;
 	w.step++;
 	if (p < a.ranks && p != a.rank) {
-		signal(&laneOf(a, p, w.lane)->arrived[a.rank].step, w.step);
-		ok = wait(w, awaitStep, p, &laneOf(a, a.rank, w.lane)->arrived[p].step, w.step);
+		signal(&arrivedOf(a, p, w.lane, a.rank)->step, w.step);
+		ok = wait(w, awaitStep, p, &arrivedOf(a, a.rank, w.lane, p)->step, w.step);
 	}
 	return __syncthreads_and(ok);
 }
@@ -104,21 +110,28 @@ __device__ __forceinline__ u64 baseOf(const Args &a, u32 p, u32 buffer) { return
 // says that what a rank gives can be read, and where it gets results can be written.
 __device__ __forceinline__ bool hello(const Args &a, Block &b, Watch &w, u32 words) {
 	__syncthreads();
-	u32 p = threadIdx.x / helloWords, i = threadIdx.x % helloWords;
-	bool ok = true;
-	if (p < a.ranks && p != a.rank && i < words) {
-		u32 tag = tagOf(a.hash, w.epoch);
+	constexpr u32 stride = threads / helloWords; // where there are more ranks, a thread has a word of several
+	const u32 first = threadIdx.x / helloWords, i = threadIdx.x % helloWords;
+	const u32 end = i < words ? a.ranks : 0;
+	const u32 tag = tagOf(a.hash, w.epoch);
+	// All is said before anything is waited for.
+	for (u32 p = first; p < end; p += stride) {
+		if (p == a.rank) continue;
 		u64 v = b.hello[i < helloBytes ? a.rank : p][i];
-		putPacket(&laneOf(a, p, w.lane)->hello[w.epoch & 1][a.rank][i], Words<2>{(u32)v, (u32)(v >> 32)}, tag);
-		// The numbers of a peer's buffers are most often those of the own: look them up before it says.
-		u64 dstBase = 0, srcBase = 0;
-		if (i == helloBuffers) dstBase = baseOf(a, p, a.dstBuffer), srcBase = baseOf(a, p, a.srcBuffer);
+		putPacket(helloOf(a, p, w.lane, w.epoch, a.rank) + i, Words<2>{(u32)v, (u32)(v >> 32)}, tag);
+	}
+	// The numbers of a peer's buffers are most often those of the own: look the first up before it says.
+	u64 dstBase = 0, srcBase = 0;
+	if (i == helloBuffers && first < end && first != a.rank) dstBase = baseOf(a, first, a.dstBuffer), srcBase = baseOf(a, first, a.srcBuffer);
+	bool ok = true;
+	for (u32 p = first; p < end && ok; p += stride) {
+		if (p == a.rank) continue;
 		Words<2> d = {0, 0};
-		ok = takePacket<true>(w, awaitHello, p, &laneOf(a, a.rank, w.lane)->hello[w.epoch & 1][p][i], tag, d);
+		ok = takePacket<true>(w, awaitHello, p, helloOf(a, a.rank, w.lane, w.epoch, p) + i, tag, d);
 		b.hello[p][i] = (u64)d.w[1] << 32 | d.w[0];
 		if (i == helloBuffers) {
-			b.dstBase[p] = d.w[1] == a.dstBuffer ? dstBase : baseOf(a, p, d.w[1]);
-			b.srcBase[p] = d.w[0] == a.srcBuffer ? srcBase : baseOf(a, p, d.w[0]);
+			b.dstBase[p] = p == first && d.w[1] == a.dstBuffer ? dstBase : baseOf(a, p, d.w[1]);
+			b.srcBase[p] = p == first && d.w[0] == a.srcBuffer ? srcBase : baseOf(a, p, d.w[0]);
 		}
 	}
 	return __syncthreads_and(ok);

@@ -10,7 +10,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-constexpr u32 maxRanks = 16;
+constexpr u32 maxRanks = 72;
 constexpr u32 maxBuffers = 256; // registered buffers of a communicator
 constexpr u32 threads = 512;    // of every block
 
@@ -37,16 +37,16 @@ template <int N> struct Words { u32 w[N]; };
 struct alignas(16) Packet { u32 low, flag, high, flagAgain; };
 
 // Lane is what one block has with the same block of the other ranks: its own
-// numbers, and nothing in common with other lanes. Behind it lie
-// Packet small[2][ranks][threads], by the parity of the call, and u8 stage[2][stageBytes].
+// numbers, and nothing in common with other lanes. Behind it lie Arrived[ranks],
+// Packet hello[2][ranks][helloWords], by the parity of the call, and u8 stage[2][stageBytes].
 struct Lane {
 	u64 calls; // that this lane was in
 	u64 steps; // that it has signalled
-	u8 unused0[112];
-	struct { u64 step; u8 unused[56]; } arrived[maxRanks]; // the steps of each peer, written by it
-	Packet hello[2][maxRanks][helloWords];                 // by the parity of the call, written by each peer
-	u8 unused1[2944];
+	u8 unused[112];
 };
+
+// Arrived is how many steps a peer has signalled in a lane; written by it.
+struct Arrived { u64 step; u8 unused[120]; };
 
 // Mail is what one block has for messages from and to one peer. Behind it lie
 // u8 slots[mailSlots][mailSlotBytes], which the peer fills.
@@ -63,8 +63,10 @@ struct Mail {
 	u8 unused3[96];
 };
 
-// Segment is the beginning of a rank's segment. Behind it lie the lanes, and
-// behind these Mail[ranks][mailLanes]. All of it is zero at first.
+// Segment is the beginning of a rank's segment. Behind it lie the lanes, then
+// Mail[ranks][mailLanes], each with its slots, and then, for as many lanes as small calls
+// have with so many ranks, Packet[2][ranks][threads], by the parity of the lane's call. All of
+// it is zero at first.
 struct Segment {
 	u64 poison; // peer << 32 | reason << 16 | 1 + rank of a rank that failed; written by it
 	u8 unused0[120];
@@ -119,3 +121,4 @@ struct Args {
 struct Blocks {
 	u64 sendAt[maxRanks], sendBytes[maxRanks], recvAt[maxRanks], recvBytes[maxRanks];
 };
+static_assert(sizeof(Args) + sizeof(Blocks) <= 4096, "what the parameters of a kernel may take");

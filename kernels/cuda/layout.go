@@ -8,20 +8,26 @@ import (
 
 // Sizes that the kernels are compiled with; see layout.cuh.
 const (
-	MaxRanks   = 16  // of a communicator
+	MaxRanks   = 72  // of a communicator
 	MaxBuffers = 256 // registered by a communicator
 	Threads    = 512 // of every block
 
 	SmallBytes    = Threads * 8 // of a small call's block, per lane
 	StageBytes    = 128 << 10
-	MailLanes     = 4 // blocks for a message in one direction
+	MailLanes     = 4 // parts of a message, each with slots of its own
 	MailSlots     = 2
 	MailSlotBytes = 64 << 10
 	SliceBytes    = 128
 
-	packetBytes = 16
-	laneBytes   = 128 + 64*MaxRanks + 2*MaxRanks*8*packetBytes + 2944
-	mailBytes   = 512
+	// SmallTotal is the most bytes that a rank sends the others by a small call. It is where
+	// a large call takes as long on two GPUs; with more ranks, both do more.
+	SmallTotal = 256 << 10
+
+	packetBytes  = 16
+	helloWords   = 8
+	laneBytes    = 128 // and for each rank
+	arrivedBytes = 128
+	mailBytes    = 512
 	// SegmentHeader is where a segment's lanes begin.
 	SegmentHeader = 4096 + 8*MaxRanks*MaxBuffers
 	// BufferTable is where in a segment the addresses of registered buffers are: that of
@@ -50,11 +56,29 @@ func Lanes(multiprocessors, ranksOnDevice int) int {
 	return max(1, min(MaxLanes, multiprocessors/max(ranksOnDevice, 1)))
 }
 
+// MailBlocks is how many blocks a message has in one direction, a divisor of MailLanes, so that
+// those of both directions are no more than those of a collective, but for one each.
+func MailBlocks(lanes int) int {
+	n := MailLanes
+	for n > 1 && 2*n > lanes {
+		n /= 2
+	}
+	return n
+}
+
+// SmallMost is the longest block of a small call. With more ranks it is shorter, so that the
+// packets take about as much memory with any number of them.
+func SmallMost(ranks, lanes int) int {
+	return min(lanes*SmallBytes, SmallTotal/max(ranks-1, 1))
+}
+
 // SegmentBytes is the size of a segment.
 func SegmentBytes(ranks, lanes int) int {
-	lane := laneBytes + 2*ranks*Threads*packetBytes + 2*StageBytes
+	lane := laneBytes + ranks*(arrivedBytes+2*helloWords*packetBytes) + 2*StageBytes
 	mail := mailBytes + MailSlots*MailSlotBytes
-	return SegmentHeader + lanes*lane + ranks*MailLanes*mail
+	small := 2 * ranks * Threads * packetBytes
+	smallLanes := (SmallMost(ranks, lanes) + SmallBytes - 1) / SmallBytes
+	return SegmentHeader + lanes*lane + ranks*MailLanes*mail + smallLanes*small
 }
 
 // Args are the arguments of all kernels. Addresses are those of the rank's device.
@@ -83,6 +107,9 @@ const InPlace = 1
 type Blocks struct {
 	SendAt, SendBytes, RecvAt, RecvBytes [MaxRanks]uint64
 }
+
+// What the parameters of a kernel may take is 4 KiB. This does not compile where it is more.
+const _ = uint(4096 - unsafe.Sizeof(Args{}) - unsafe.Sizeof(Blocks{}))
 
 // Page is memory of the host that the kernels of one rank reach. Its fields are written by
 // the one side while the other reads them: use atomics.
@@ -220,8 +247,8 @@ func layout() []uint32 {
 		at(unsafe.Sizeof(r)), at(unsafe.Offsetof(r.Written)), at(unsafe.Offsetof(r.Reason)), at(unsafe.Offsetof(r.Rank)), at(unsafe.Offsetof(r.Peer)),
 		at(unsafe.Offsetof(r.Collective)), at(unsafe.Offsetof(r.Seq)), at(unsafe.Offsetof(r.Epoch)), at(unsafe.Offsetof(r.Step)),
 		at(unsafe.Offsetof(r.Lane)), at(unsafe.Offsetof(r.Awaited)), at(unsafe.Offsetof(r.Want)), at(unsafe.Offsetof(r.Seen)),
-		SegmentHeader, 0, 128, BufferTable, laneBytes, mailBytes, packetBytes,
-		MaxRanks, MaxBuffers, Threads, SmallBytes, StageBytes, MailLanes, MailSlots, MailSlotBytes,
+		SegmentHeader, 0, 128, BufferTable, laneBytes, arrivedBytes, mailBytes, packetBytes,
+		MaxRanks, MaxBuffers, Threads, SmallBytes, StageBytes, helloWords, MailLanes, MailSlots, MailSlotBytes,
 		AllReduce, Reduce, Broadcast, AllGather, AllToAll, Barrier, ReduceScatterBlock,
 		uint32(kernels.Sum), uint32(kernels.Prod), uint32(kernels.Min), uint32(kernels.Max), uint32(kernels.Avg),
 	}

@@ -1,6 +1,7 @@
 // Messages between two ranks. Each mail lane moves every mailLanes-th chunk of a
 // message through slots in the receiver's segment, and at least one, if an empty one. A
-// sender is done when all chunks are under way: mailLanes·mailSlots of them fit.
+// sender is done when all chunks are under way: mailLanes·mailSlots of them fit. A block has
+// one lane, or several one after another where many ranks share a device; both ends do alike.
 #pragma once
 #include "lane.cuh"
 
@@ -8,7 +9,8 @@ __device__ __forceinline__ u64 chunkBytes(u64 at, u64 total) { return at >= tota
 
 __device__ __forceinline__ u64 slotOf(Mail *m, u64 chunk) { return reinterpret_cast<u64>(m + 1) + chunk % mailSlots * mailSlotBytes; }
 
-__device__ __forceinline__ void mailSend(const Args &a, const Blocks &m, Watch &w) {
+// mailSend sends this lane's chunks. False: it failed.
+__device__ __forceinline__ bool mailSend(const Args &a, const Blocks &m, Watch &w) {
 	Mail *here = mailOf(a, a.rank, a.to, w.lane), *there = mailOf(a, a.to, a.rank, w.lane);
 	u64 chunk = here->sent;
 	__syncthreads();
@@ -18,14 +20,15 @@ __device__ __forceinline__ void mailSend(const Args &a, const Blocks &m, Watch &
 		w.epoch = chunk;
 		bool ok = true;
 		if (threadIdx.x == 0 && chunk >= mailSlots) ok = wait(w, awaitCredit, a.to, &here->credit, chunk - mailSlots + 1);
-		if (!__syncthreads_and(ok)) return;
+		if (!__syncthreads_and(ok)) return false;
 		if (threadIdx.x == 0) putPacket(&there->header[chunk % mailSlots], Words<2>{(u32)bytes, 0}, tagOf(a.hash, chunk));
 		putCounted(slotOf(there, chunk), a.src + at, bytes, &there->counted);
 	}
 	if (threadIdx.x == 0) here->sent = chunk;
+	return true;
 }
 
-__device__ __forceinline__ void mailRecv(const Args &a, const Blocks &m, Watch &w) {
+__device__ __forceinline__ bool mailRecv(const Args &a, const Blocks &m, Watch &w) {
 	Mail *here = mailOf(a, a.rank, a.from, w.lane), *there = mailOf(a, a.from, a.rank, w.lane);
 	u64 chunk = here->taken, counted = here->takenBytes;
 	__syncthreads();
@@ -39,19 +42,22 @@ __device__ __forceinline__ void mailRecv(const Args &a, const Blocks &m, Watch &
 			ok = takePacket(w, awaitHeader, a.from, &here->header[chunk % mailSlots], tagOf(a.hash, chunk), d) &&
 			     wait(w, awaitCounter, a.from, &here->counted, counted);
 		}
-		if (!__syncthreads_and(ok)) return;
+		if (!__syncthreads_and(ok)) return false;
 		move(a.dst + at, slotOf(here, chunk), bytes, true);
 		__syncthreads();
 		if (threadIdx.x == 0) signal(&there->credit, chunk + 1);
 	}
 	if (threadIdx.x == 0) here->taken = chunk, here->takenBytes = counted;
+	return true;
 }
 
-// mail is Send, Recv and both at once.
+// mail is Send, Recv and both at once, with as many blocks for each.
 __device__ __forceinline__ void mail(const Args &a, const Blocks &m) {
 	__shared__ Block b;
-	Watch w{a, blockIdx.x % mailLanes};
 	if (!openKernel(a, b)) return;
-	if (blockIdx.x < mailLanes && a.to < a.ranks) mailSend(a, m, w);
-	else mailRecv(a, m, w);
+	const bool sends = a.to < a.ranks, recvs = a.from < a.ranks;
+	const u32 n = sends && recvs ? gridDim.x / 2 : gridDim.x;
+	Watch w{a, blockIdx.x % n};
+	for (; w.lane < mailLanes; w.lane += n)
+		if (!(sends && blockIdx.x < n ? mailSend(a, m, w) : mailRecv(a, m, w))) return;
 }

@@ -36,12 +36,12 @@ template <class T> __device__ __forceinline__ void smallReduce(const Args &a) {
 		u32 tag = tagOf(a.hash, w.epoch);
 		for (u32 k = 1; k < a.ranks; k++) {
 			u32 p = (a.rank + k) % a.ranks;
-			putPacket(smallOf(a, laneOf(a, p, w.lane), w.epoch, a.rank) + t, stride ? loadSome(a.src + p * stride + at, n) : mine, tag);
+			putPacket(smallOf(a, p, w.lane, w.epoch, a.rank) + t, stride ? loadSome(a.src + p * stride + at, n) : mine, tag);
 		}
 		typename T::Acc acc[8 / sizeof(typename T::Bits)];
 		for (u32 p = 0; p < a.ranks && ok; p++) {
 			d = mine;
-			if (p != a.rank) ok = takePacket(w, awaitPacket, p, smallOf(a, laneOf(a, a.rank, w.lane), w.epoch, p) + t, tag, d);
+			if (p != a.rank) ok = takePacket(w, awaitPacket, p, smallOf(a, a.rank, w.lane, w.epoch, p) + t, tag, d);
 			if (p == 0) begin<T, 2>(a.op, acc, d);
 			else combine<T, 2>(a.op, acc, d);
 		}
@@ -68,7 +68,7 @@ __device__ __forceinline__ void smallMove(const Args &a) {
 	if (ok && t < (gives ? full : 1)) {
 		for (u32 k = 1; k < a.ranks; k++) {
 			u32 p = (a.rank + k) % a.ranks;
-			putPacket(smallOf(a, laneOf(a, p, w.lane), w.epoch, a.rank) + t, sendStride ? loadSome(a.src + p * sendStride + at, n) : mine, tag);
+			putPacket(smallOf(a, p, w.lane, w.epoch, a.rank) + t, sendStride ? loadSome(a.src + p * sendStride + at, n) : mine, tag);
 		}
 		if (!rooted) storeSome(a.dst + a.rank * recvStride + at, n, mine);
 	}
@@ -77,7 +77,7 @@ __device__ __forceinline__ void smallMove(const Args &a) {
 		bool data = !rooted || p == a.root;
 		if (t >= (data ? full : 1)) continue;
 		Words<2> d;
-		ok = takePacket(w, awaitPacket, p, smallOf(a, laneOf(a, a.rank, w.lane), w.epoch, p) + t, tag, d);
+		ok = takePacket(w, awaitPacket, p, smallOf(a, a.rank, w.lane, w.epoch, p) + t, tag, d);
 		if (ok && data) storeSome(a.dst + p * recvStride + at, n, d);
 	}
 	if (__syncthreads_and(ok)) closeLane(a, w);

@@ -32,7 +32,7 @@ extern "C" __device__ const u32 weft_layout[] = {
 	sizeof(Page), AT(Page, abort), AT(Page, record),
 	sizeof(Record), AT(Record, written), AT(Record, reason), AT(Record, rank), AT(Record, peer), AT(Record, collective), AT(Record, seq),
 	AT(Record, epoch), AT(Record, step), AT(Record, lane), AT(Record, awaited), AT(Record, want), AT(Record, seen),
-	sizeof(Segment), AT(Segment, poison), AT(Segment, failed), AT(Segment, buffers), sizeof(Lane), sizeof(Mail), sizeof(Packet),
-	maxRanks, maxBuffers, threads, smallBytes, stageBytes, mailLanes, mailSlots, mailSlotBytes,
+	sizeof(Segment), AT(Segment, poison), AT(Segment, failed), AT(Segment, buffers), sizeof(Lane), sizeof(Arrived), sizeof(Mail), sizeof(Packet),
+	maxRanks, maxBuffers, threads, smallBytes, stageBytes, helloWords, mailLanes, mailSlots, mailSlotBytes,
 	allReduce, reduce, broadcast, allGather, allToAll, barrier, reduceScatterBlock, opSum, opProd, opMin, opMax, opAvg,
 };

@@ -175,20 +175,15 @@ func peer(rank int) uint32 {
 	return uint32(rank)
 }
 
-const (
-	// smallTotal is the most bytes that a rank sends the others by a small call. It is where
-	// a large call takes as long on two GPUs; with more ranks, both do more.
-	smallTotal = 256 << 10
-	// laneLeast is the bytes of a block from which a large call has another lane.
-	laneLeast = 16 << 10
-)
+// laneLeast is the bytes of a block from which a large call has another lane.
+const laneLeast = 16 << 10
 
 // choose says by which kernel a call goes, and how many blocks that has, which depends on
 // nothing but what all ranks agree on; and of how many rows of blocks, of which only the
 // first has to do with other ranks. The arguments that depend on the kernel are set.
 func (g *Group) choose(c *Call) (name string, blocks, rows int) {
 	bytes := c.Count * c.ElemBytes
-	small := bytes <= min(g.lanes*layout.SmallBytes, smallTotal/(g.ranks-1))
+	small := bytes <= layout.SmallMost(g.ranks, g.lanes)
 	blocks = max(1, min(g.lanes, (bytes+laneLeast-1)/laneLeast))
 	if small {
 		blocks = max(1, (bytes+layout.SmallBytes-1)/layout.SmallBytes)
@@ -196,7 +191,7 @@ func (g *Group) choose(c *Call) (name string, blocks, rows int) {
 	switch c.Collective {
 	case comm.OpSend, comm.OpRecv:
 		g.blocks = *c.Blocks
-		return layout.Mail, layout.MailLanes * (sides(c.To) + sides(c.From)), 1
+		return layout.Mail, layout.MailBlocks(g.lanes) * (sides(c.To) + sides(c.From)), 1
 	case comm.OpAllToAllV:
 		g.blocks = *c.Blocks
 		return layout.LargeMove, g.lanes, g.moveRows(c) // nobody knows all lengths
