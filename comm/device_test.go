@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -178,11 +179,26 @@ func useDevice(c *Communicator) error {
 }
 
 func TestDeviceLocal(t *testing.T) {
-	needDevice(t)
+	double := needDevice(t)
 	for _, n := range []int{1, 2, 3, 5} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) { onLocalRanks(t, n, useDevice) })
 	}
+	if double != nil { // whose memory is cheap, as are segments for so many
+		t.Run("20", func(t *testing.T) { onLocalRanks(t, 20, useDevice) })
+	}
 	t.Run("one device", func(t *testing.T) { onLocalRanks(t, 3, useDevice, WithDevice(0)) })
+}
+
+// More ranks than kernels know are refused on all, and the communicator goes on.
+func TestDeviceRanks(t *testing.T) {
+	needDevice(t)
+	onLocalRanks(t, layout.MaxRanks+1, func(c *Communicator) error {
+		_, err := AllocDevice(context.Background(), c, 1000)
+		if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), fmt.Sprintf("%d ranks, on devices at most %d are possible", c.Size(), layout.MaxRanks)) {
+			return fmt.Errorf("%d ranks: %w", c.Size(), err)
+		}
+		return c.AsyncErr()
+	})
 }
 
 func TestDeviceProcesses(t *testing.T) {

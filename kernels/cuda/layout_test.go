@@ -73,12 +73,27 @@ func TestSupports(t *testing.T) {
 	require.False(t, Supports(kernels.TypeInt32, kernels.BitAnd))
 }
 
-// A communicator takes less than 64 MiB of a device.
+// A communicator takes less than 64 MiB of a device, and with two ranks 20.
 func TestSegmentBytes(t *testing.T) {
 	for ranks := 1; ranks <= MaxRanks; ranks++ {
 		require.Less(t, SegmentBytes(ranks, MaxLanes), 64<<20, "%d ranks", ranks)
 	}
+	require.LessOrEqual(t, SegmentBytes(2, MaxLanes), 20<<20)
+}
+
+// All blocks of two communicators' collectives, or of one's messages, are on a device at once,
+// of which two fit a multiprocessor.
+func TestLanes(t *testing.T) {
 	require.Equal(t, 16, Lanes(132, 8))
 	require.Equal(t, MaxLanes, Lanes(132, 1))
 	require.Equal(t, 1, Lanes(4, 16))
+	require.Equal(t, MailLanes, MailBlocks(MaxLanes))
+	for ranks := 1; ranks <= MaxRanks; ranks++ {
+		for _, multiprocessors := range []int{MaxRanks, 108, 132, 148} {
+			lanes := Lanes(multiprocessors, ranks)
+			require.LessOrEqual(t, ranks*2*lanes, 2*multiprocessors)
+			require.LessOrEqual(t, ranks*2*MailBlocks(lanes), 2*multiprocessors)
+			require.Zero(t, MailLanes%MailBlocks(lanes))
+		}
+	}
 }

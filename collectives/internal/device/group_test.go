@@ -63,6 +63,37 @@ func TestReductions(t *testing.T) {
 	}
 }
 
+// With many ranks, too: few lanes, and parts of few elements or none.
+func TestReductionsOfMany(t *testing.T) {
+	for _, ranks := range manyRanks {
+		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+			r := newRig(t, ranks, patience)
+			const most, block = 150001, 5003 // elements of a rank, and of a block of ReduceScatterBlock
+			dst, src := r.register(t, most*4+3*guard), r.register(t, ranks*block*4+64)
+			rng := rand.New(rand.NewPCG(8, uint64(ranks)))
+			n := 0
+			for _, typ := range []kernels.Type{kernels.TypeFloat32, kernels.TypeFloat8E4M3} {
+				srcs := make([][]byte, ranks)
+				for p := range srcs {
+					srcs[p] = randomBytes(rng, typ, ranks*block+8)
+					r.upload(t, p, src[p].Ptr, srcs[p])
+				}
+				for _, k := range reductions {
+					for _, count := range []int{0, 1, 31, 900, 1000, 4097, block, most} {
+						if count > block && k == comm.OpReduceScatterBlock {
+							continue
+						}
+						for _, op := range []kernels.Op{kernels.Sum, kernels.Avg} {
+							n++
+							r.checkReduction(t, k, typ, op, count, places[n%len(places)], dst, src, srcs, n%ranks)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
 // checkReduction makes one call, and compares the results, what is around them, and src.
 func (r *rig) checkReduction(t *testing.T, k comm.Collective, typ kernels.Type, op kernels.Op, count int, pl place, dst, src []Memory, srcs [][]byte, root int) {
 	t.Helper()
@@ -89,16 +120,19 @@ func (r *rig) checkReduction(t *testing.T, k comm.Collective, typ kernels.Type, 
 	r.do(t, func(p int) *Call {
 		return &Call{Collective: k, Count: count, Type: typ, ElemBytes: size, Op: op, Root: root, Dst: d[p], Src: s[p], InPlace: pl.inPlace, To: -1, From: -1, Hash: uint32(count)*31 + uint32(op)}
 	})
+	var want []byte
 	for p := range ranks {
-		parts := make([][]byte, ranks)
-		for q := range parts {
-			parts[q] = srcs[q][from:][:bytes]
-			if blocks > 1 {
-				parts[q] = srcs[q][from+p*bytes:][:bytes]
+		if p == 0 || blocks > 1 {
+			parts := make([][]byte, ranks)
+			for q := range parts {
+				parts[q] = srcs[q][from:][:bytes]
+				if blocks > 1 {
+					parts[q] = srcs[q][from+p*bytes:][:bytes]
+				}
 			}
+			want = make([]byte, bytes)
+			require.NoError(t, kernels.Reduce(want, parts, typ, op))
 		}
-		want := make([]byte, bytes)
-		require.NoError(t, kernels.Reduce(want, parts, typ, op))
 		what := fmt.Sprintf("%v %v %v count %d %+v rank %d", k, typ, op, count, pl, p)
 		gets := k != comm.OpReduce || p == root
 		if pl.inPlace {
@@ -111,7 +145,7 @@ func (r *rig) checkReduction(t *testing.T, k comm.Collective, typ kernels.Type, 
 			continue
 		}
 		got := r.download(t, p, d[p].Ptr-guard, bytes+2*guard)
-		exact := op
+		want, exact := want, op
 		if !gets {
 			want, exact = pattern(bytes), kernels.Max
 		}
@@ -126,10 +160,15 @@ func (r *rig) checkReduction(t *testing.T, k comm.Collective, typ kernels.Type, 
 
 // What only moves arrives, block by block.
 func TestMoves(t *testing.T) {
-	for _, ranks := range []int{2, 3, 4, 8} {
+	for _, ranks := range append([]int{2, 3, 4, 8}, manyRanks...) {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
 			r := newRig(t, ranks, patience)
-			const most = 1200011
+			most := 1200011
+			counts := []int{0, 1, 3, 8, 17, 1000, 4096, 4097, 40000, 300001, most}
+			if ranks > 8 {
+				most = 10007
+				counts = []int{0, 1, 17, 3000, most}
+			}
 			dst, src := r.register(t, ranks*most+3*guard), r.register(t, ranks*most+64)
 			rng := rand.New(rand.NewPCG(2, uint64(ranks)))
 			srcs := make([][]byte, ranks)
@@ -139,7 +178,7 @@ func TestMoves(t *testing.T) {
 			}
 			n := 0
 			for _, k := range []comm.Collective{comm.OpBroadcast, comm.OpAllGather, comm.OpAllToAll, comm.OpBarrier} {
-				for _, count := range []int{0, 1, 3, 8, 17, 1000, 4096, 4097, 40000, 300001, most} {
+				for _, count := range counts {
 					for _, pl := range places {
 						if k == comm.OpBarrier && (count > 0 || pl.inPlace) {
 							continue
@@ -222,20 +261,23 @@ func (r *rig) checkMove(t *testing.T, k comm.Collective, count int, pl place, ds
 
 // Blocks of different lengths, with none and long ones among them.
 func TestAllToAllV(t *testing.T) {
-	for _, ranks := range []int{2, 3, 8} {
+	for _, ranks := range append([]int{2, 3, 8}, manyRanks...) {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
 			r := newRig(t, ranks, patience)
-			const most = 400000
+			most, rounds := 400000, 12
+			if ranks > 8 {
+				most, rounds = 20000, 4
+			}
 			dst, src := r.register(t, ranks*most+2*guard), r.register(t, ranks*most)
 			rng := rand.New(rand.NewPCG(3, uint64(ranks)))
-			for round := range 12 {
+			for round := range rounds {
 				registered := round%2 == 0
 				lengths := make([][]int, ranks) // [from][to]
 				for p := range lengths {
 					lengths[p] = make([]int, ranks)
 					for q := range lengths[p] {
 						if rng.IntN(3) > 0 {
-							lengths[p][q] = rng.IntN([]int{2, 100, 20000, most}[rng.IntN(4)])
+							lengths[p][q] = rng.IntN([]int{2, 100, most / 20, most}[rng.IntN(4)])
 						}
 					}
 				}
@@ -279,7 +321,7 @@ func TestAllToAllV(t *testing.T) {
 
 // Messages of all lengths, one way, both ways and around a ring.
 func TestMessages(t *testing.T) {
-	for _, ranks := range []int{2, 3, 5} {
+	for _, ranks := range append([]int{2, 3, 5}, manyRanks...) {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
 			r := newRig(t, ranks, patience)
 			const most = 3000017

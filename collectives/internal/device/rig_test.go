@@ -64,6 +64,9 @@ func newRigWith(t testing.TB, ranks int, config Config) *rig {
 	per := (ranks + len(all) - 1) / len(all)
 	sms, err := all[0].Device().Attribute(cuda.MultiprocessorCount)
 	require.NoError(t, err)
+	if per > sms {
+		t.Skipf("%d ranks on a device with %d multiprocessors", per, sms)
+	}
 	lanes := layout.Lanes(sms, per)
 	for p := range ranks {
 		c := all[p%len(all)]
@@ -147,6 +150,11 @@ func randomBytes(rng *rand.Rand, t kernels.Type, count int) []byte {
 	for i := len(b) &^ 7; i < len(b); i++ {
 		b[i] = byte(rng.Uint32())
 	}
+	switch t {
+	case kernels.TypeFloat32, kernels.TypeFloat64, kernels.TypeFloat16, kernels.TypeBFloat16:
+	default:
+		return b
+	}
 	for i := range count {
 		if rng.IntN(4) == 0 {
 			continue
@@ -218,5 +226,9 @@ func (r *rig) upload(t testing.TB, rank int, at cuda.Ptr, b []byte) {
 	require.NoError(t, r.contexts[rank].CopyHtoD(at, b))
 	require.NoError(t, r.contexts[rank].Synchronize()) // the copy may end after the call
 }
+
+// manyRanks are numbers of ranks that share devices; the last has words for more peers than a
+// block has threads. Tests with them take fewer sizes.
+var manyRanks = []int{40, layout.MaxRanks}
 
 var reductions = []comm.Collective{comm.OpAllReduce, comm.OpReduce, comm.OpReduceScatterBlock}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestSoak(t *testing.T) {
 	if os.Getenv("WEFT_TEST_LONG") != "" {
 		seeds = 20
 	}
-	for _, ranks := range []int{2, 3, 4, 8} {
+	for _, ranks := range append([]int{2, 3, 4, 8}, manyRanks...) {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%d/seed=%d", ranks, seed), func(t *testing.T) { soak(t, ranks, uint64(seed)) })
 		}
@@ -28,7 +29,12 @@ func TestSoak(t *testing.T) {
 }
 
 func soak(t *testing.T, ranks int, seed uint64) {
-	const most, calls = 200000, 150
+	most, calls := 200000, 150
+	counts := []int{10, 1000, 30000, most / 4 / ranks}
+	if ranks > 8 {
+		most, calls = 4*ranks*2000, 30
+		counts = []int{10, 500, 2000}
+	}
 	rng := rand.New(rand.NewPCG(5+seed, uint64(ranks)))
 	rigs := []*rig{newRig(t, ranks, patience), newRig(t, ranks, patience)}
 	type step struct {
@@ -46,17 +52,17 @@ func soak(t *testing.T, ranks int, seed uint64) {
 				r.streams = append(r.streams, s)
 			}
 		}
-		src := r.register(t, ranks*most*4)
+		src := r.register(t, 4*ranks*slices.Max(counts))
 		srcs := make([][]byte, ranks)
 		for p := range srcs {
-			srcs[p] = randomBytes(rng, kernels.TypeInt32, ranks*most)
+			srcs[p] = randomBytes(rng, kernels.TypeInt32, ranks*slices.Max(counts))
 			r.upload(t, p, src[p].Ptr, srcs[p])
 		}
 		dst := r.register(t, calls*most)
 		at := 0
 		for range calls {
 			k := []comm.Collective{comm.OpAllReduce, comm.OpReduceScatterBlock, comm.OpAllGather, comm.OpAllToAll}[rng.IntN(4)]
-			count := rng.IntN([]int{10, 1000, 30000, most / 4 / ranks}[rng.IntN(4)])
+			count := rng.IntN(counts[rng.IntN(len(counts))])
 			c := Call{Collective: k, Count: count, Type: kernels.TypeInt32, ElemBytes: 4, Op: kernels.Op(rng.IntN(5)), To: -1, From: -1, Hash: rng.Uint32()}
 			registered := rng.IntN(2) == 0
 			st := step{call: c, srcs: srcs}
