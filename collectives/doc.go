@@ -89,7 +89,7 @@
 //
 // The reductions have the operators Sum, Prod, Min, Max and Avg, for float16, bfloat16, float32,
 // float64, float8e4m3, float8e5m2, int32, int64 and uint8. Results have the same bits as those on
-// slices. A communicator with devices has at most 16 ranks.
+// slices. A communicator with devices has at most 72 ranks.
 //
 // # Errors
 //
