@@ -78,7 +78,10 @@ func devicePattern(n, from, to int) []byte {
 func useDevice(c *Communicator) error {
 	ctx := context.Background()
 	barrier := func() error { _, err := c.exchange(ctx, bootstrap.Message{}); return err }
-	const part = 100_000
+	part := 100_000
+	if c.Size() > 5 {
+		part = 3_000
+	}
 	n := part * c.Size()
 	made, err := AllocDevice(ctx, c, n)
 	if err != nil {

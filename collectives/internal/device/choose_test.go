@@ -13,7 +13,7 @@ import (
 // With any number of ranks and lanes, a call has blocks for all its bytes and no more than there
 // are lanes; and the packets of a small one lie within the segment.
 func TestChoose(t *testing.T) {
-	for ranks := 2; ranks <= layout.MaxRanks; ranks++ {
+	for _, ranks := range []int{2, 3, 4, 8, 9, 16, 17, 33, 64, 65, 66, layout.MaxRanks} {
 		for _, lanes := range []int{1, 2, 3, 16, layout.MaxLanes} {
 			g := &Group{ranks: ranks, lanes: lanes}
 			longest := 0 // of small blocks
