@@ -10,8 +10,10 @@ import (
 )
 
 // AllReduceDevice reduces the elements of src over all ranks and stores the result in dst on
-// every rank. dst and src have the same number of elements on all ranks; dst may be src. Errors:
-// [ErrCount], [ErrType], [ErrAlign], [ErrOverlap], [ErrOperator], and those of the package.
+// every rank. dst and src have the same number of elements on all ranks; dst may be src. Like all
+// calls on devices it is enqueued behind the communicator's calls before it; but where stream is
+// being captured the graph alone orders it, see the package. Errors: [ErrCount], [ErrType],
+// [ErrAlign], [ErrOverlap], [ErrOperator], and those of the package.
 func AllReduceDevice(c *comm.Communicator, dst, src DeviceSlice, op kernels.Op, stream uintptr) error {
 	d := newDeviceCall(c, comm.OpAllReduce, dst, src, src.Count)
 	d.reduceBy(op)
@@ -118,10 +120,16 @@ func BarrierDevice(c *comm.Communicator, stream uintptr) error {
 
 // SendDevice sends src to a rank, which receives it by [RecvDevice]. Messages from one rank to
 // another are received in the order in which they were sent, and have the same number of elements
-// and type on both sides; there are no tags. Up to 512 KiB of them may be on their way before they
-// are received: beyond, the stream waits for the receiver. Two ranks that send each other more
-// have to use [SendRecvDevice]. Errors: [ErrCount], [ErrType], [ErrAlign], [ErrRoot] for a rank that
-// is none or this one, and those of the package.
+// and type on both sides; there are no tags.
+//
+// From one rank to another, one message of up to 512 KiB or two of up to 256 KiB each may be on
+// their way before they are received. A longer message, and a third one even if all are empty,
+// waits on the device for a receive, and the rank's later calls of the communicator wait behind
+// it, on whatever stream. So two ranks that both send three times and then receive wait for each
+// other until the timeout. To exchange, use [SendRecvDevice], which has no such bound.
+//
+// Errors: [ErrCount], [ErrType], [ErrAlign], [ErrRoot] for a rank that is none or this one, and
+// those of the package.
 func SendDevice(c *comm.Communicator, src DeviceSlice, to int, stream uintptr) error {
 	d := newDeviceCall(c, comm.OpSend, DeviceSlice{Type: src.Type}, src, src.Count)
 	d.peers(to, -1)

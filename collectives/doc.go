@@ -76,10 +76,17 @@
 // AllReduceDevice and the other …Device functions are for elements in the memory of the
 // ranks' GPUs, whichever library it is of ([DeviceSlice]). They put the call on a stream of this
 // rank's device and return: what is on the stream before happens before, and what comes after
-// finds the result. stream is a CUstream or cudaStream_t, 0 the default stream. The calls of
-// a communicator run one after another on each rank, in the order in which they were made, whatever
-// their streams. A stream may be captured into a graph, which may run many times; the ranks
-// then run it at the same place among their calls.
+// finds the result. stream is a CUstream or cudaStream_t, 0 the default stream. Ranks of one
+// process that share a GPU share its context: each has streams of its own, and none uses 0. The
+// calls of a communicator that are not captured run one after another on each rank, in the order
+// in which they were made, whatever their streams.
+//
+// A stream may be captured into a graph, which may run many times; the ranks then run it at the
+// same place among their calls. Captured calls are ordered by the graph alone: they do not wait
+// for the communicator's other calls, and those do not wait for them. But a communicator's calls
+// must never overlap on a rank. So the program orders the branches of one graph, two graphs, and a
+// graph and other calls of the same communicator, by one stream or by events. When the
+// communicator is closed, no graph with its calls may be running, or run later.
 //
 // The first call loads the driver, opens the devices and waits for all ranks, unless
 // [comm.Communicator.OpenDevice] has; no other waits. Wrong arguments are refused at once. What
@@ -89,12 +96,13 @@
 //
 // The reductions have the operators Sum, Prod, Min, Max and Avg, for float16, bfloat16, float32,
 // float64, float8e4m3, float8e5m2, int32, int64 and uint8. Results have the same bits as those on
-// slices. A communicator with devices has at most 72 ranks.
+// slices, but for which NaN a Sum, Prod or Avg gives (see package kernels). A communicator with
+// devices has at most 72 ranks.
 //
 // # Errors
 //
 // All errors are [comm.OpError] and name the rank, the call and its number.
-// Arguments that are wrong on their own ([ErrCount], [ErrOverlap], [ErrRoot],
+// Arguments that are wrong on their own ([ErrCount], [ErrOverlap], [ErrAlign], [ErrRoot],
 // [ErrOperator], [ErrType], [comm.ErrNil], [comm.ErrArgument]) and calls at the wrong
 // time ([comm.ErrConcurrent]) are refused before anything happens, and the
 // communicator stays usable. Any other error ends the communicator on all ranks: see
