@@ -169,19 +169,19 @@ func TestScript(t *testing.T) {
 	for name, text := range map[string]string{
 		"cuda":      string(script),
 		"weft":      "#!/bin/sh\n[ \"$1 $2\" = 'run -n' ] && shift 4\n[ \"$1\" != info ] || exit 0\nexec \"$@\"\n",
-		"perf":      "#!/bin/sh\nWEFT_TEST_PROGRAM=perf WEFT_TEST_ARGS=\"$*\" exec " + self + "\n",
-		"allreduce": "#!/bin/sh\ncase $2 in cpu) d=1 ;; *) d=2 ;; esac\necho digest=${DIGEST:-$d}\n",
+		"perf":      "#!/bin/sh\n[ -z \"$NOTHING\" ] || exit 1\nWEFT_TEST_PROGRAM=perf WEFT_TEST_ARGS=\"$*\" exec " + self + "\n",
+		"allreduce": "#!/bin/sh\n[ -z \"$NOTHING\" ] || exit 1\ncase $2 in cpu) d=1 ;; *) d=2 ;; esac\necho digest=${DIGEST:-$d}\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
-	run := func(digest string) (string, error) {
+	run := func(env string) (string, error) {
 		cmd := exec.Command(filepath.Join(dir, "cuda"), "-o", out, "-n", "1", "--", "-e", "64", "-n", "20")
 		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin", "DIGEST="+digest)
+		cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin", env)
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
-	text, err := run("abc")
+	text, err := run("DIGEST=abc")
 	require.NoError(t, err, text)
 	for _, name := range []string{"nccl-graph", "nccl-stream", "nccl-symmetric-graph", "nccl-symmetric-stream", "barrier"} {
 		lines, err := record.ReadFile(filepath.Join(out, name+".jsonl"))
@@ -189,7 +189,12 @@ func TestScript(t *testing.T) {
 		require.NotEmpty(t, lines)
 		require.Contains(t, lines[0].Env.Command, "-device cuda")
 	}
-	text, err = run("") // the stand-in prints where it was asked to train
+	text, err = run("DIGEST=") // the stand-in prints where it was asked to train
 	require.Error(t, err)
-	require.Contains(t, text, "digests of train-cpu and train-cuda are not the same")
+	require.Contains(t, text, "digests of train-cpu and train-cuda are not the same: digest=1 and digest=2")
+	text, err = run("NOTHING=1")
+	require.Error(t, err)
+	for _, failed := range []string{"nccl-graph", "barrier", "train-cuda", "the digests of train-cpu and train-cuda: printed were '' and ''"} {
+		require.Contains(t, text, "cuda: failed: "+failed+"\n")
+	}
 }

@@ -38,6 +38,22 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// TestCUDA: bench/cuda says how it is called, and refuses what it does not know before it builds.
+func TestCUDA(t *testing.T) {
+	for _, help := range []string{"-h", "--help"} {
+		out, err := script(t, "../cuda", help)
+		require.NoError(t, err, out)
+		require.Contains(t, out, "\tbench/cuda [-o RESULTS] [-n RANKS]")
+	}
+	for wrong, want := range map[string]string{
+		"-x": "unknown: -x", "-n": "-n: a value is missing", "-n 0": "-n 0: a number", "-n x": "-n x: a number", "-n -1": "-n -1: a number", "-build": "usage:",
+	} {
+		out, err := script(t, append([]string{"../cuda"}, strings.Fields(wrong)...)...)
+		require.Error(t, err, "%s: %s", wrong, out)
+		require.Contains(t, out, "cuda: "+want)
+	}
+}
+
 // TestWheels: nothing is fetched unless asked for.
 func TestWheels(t *testing.T) {
 	for _, name := range []string{"openmpi5", "mpich5"} {

@@ -104,6 +104,10 @@ func newWeft(c *comm.Communicator, p *pass, f form) (contender, error) {
 		return newTyped[kernels.BFloat16](c, p, f)
 	case kernels.TypeFloat64:
 		return newTyped[float64](c, p, f)
+	case kernels.TypeFloat8E4M3:
+		return newTyped[kernels.Float8E4M3](c, p, f)
+	case kernels.TypeFloat8E5M2:
+		return newTyped[kernels.Float8E5M2](c, p, f)
 	}
 	return newTyped[float32](c, p, f)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weft-go/weft/kernels"
+	kernelscuda "github.com/weft-go/weft/kernels/cuda"
 )
 
 // config is what the flags say.
@@ -70,7 +71,7 @@ func parseFlags(name, algo string, args []string, help io.Writer) (config, error
 	alias("w", "warmup_iters", number(&c.warmup, 5), "`calls` before that")
 	alias("c", "check", number(&c.check, 1), "`calls` per row whose results are checked, every element; 0: none")
 	alias("o", "op", text(&op, "sum"), "`operator`: sum, prod, max, min, avg, several with commas, all")
-	alias("t", "datatype", text(&typ, "float"), "element `type`: float, half, bfloat16, double, int8, …, several with commas, all")
+	alias("t", "datatype", text(&typ, "float"), "element `type`: float, half, bfloat16, double, int8, f8e4m3, …, several with commas, all; on GPUs all that are reduced there")
 	fs.StringVar(&typ, "d", "float", "same as -t")
 	alias("r", "root", text(new(string), ""), "`rank` that is the root; by default it moves on with every call")
 	alias("T", "timeout", text(&timeout, "60s"), "`time` after which a call fails: seconds, or a duration such as 2m")
@@ -181,7 +182,7 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 		note("memory", fmt.Errorf("%q; known are %s with -device %s", c.memory, strings.Join(kinds, ", "), c.device))
 	}
 	if onGPU {
-		note("device", c.finishGPU(colls))
+		note("device", c.finishGPU(colls, typ))
 	}
 	switch file, is := strings.CutPrefix(peer, "file:"); {
 	case is && file != "":
@@ -211,8 +212,8 @@ func (c *config) finish(fs *flag.FlagSet, colls, typ, op, from, to, step, timeou
 	return errors.Join(errs...)
 }
 
-// finishGPU leaves what GPUs have.
-func (c *config) finishGPU(names string) error {
+// finishGPU leaves what GPUs have of all collectives and types, and refuses the rest.
+func (c *config) finishGPU(names, types string) error {
 	if c.algo != "" {
 		return errors.New("algorithms can't be asked for on GPUs")
 	}
@@ -223,6 +224,15 @@ func (c *config) finishGPU(names string) error {
 		if coll.hostOnly {
 			return fmt.Errorf("there is no %s on GPUs", coll.name)
 		}
+	}
+	hostOnly := func(t kernels.Type) bool { return !kernelscuda.Supports(t, kernels.Sum) }
+	if types == "all" {
+		c.types = slices.DeleteFunc(c.types, hostOnly)
+	}
+	i := slices.IndexFunc(c.types, hostOnly)
+	j := slices.IndexFunc(c.colls, func(coll *collective) bool { return coll.reduces })
+	if i >= 0 && j >= 0 {
+		return fmt.Errorf("there is no %s of %s on GPUs", c.colls[j].name, typeName(c.types[i]))
 	}
 	return nil
 }

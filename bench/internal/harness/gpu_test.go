@@ -59,18 +59,26 @@ func TestGPUFlags(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, blocking, cfg.form)
 	require.Equal(t, "slice", cfg.memory)
+	cfg, err = parseFlags("perf", "", strings.Fields("-device cuda -d all"), io.Discard)
+	require.NoError(t, err)
+	require.Len(t, cfg.types, 9)
+	require.NotContains(t, cfg.types, kernels.TypeInt8)
+	require.Contains(t, cfg.types, kernels.TypeFloat8E4M3)
+	_, err = parseFlags("perf", "", strings.Fields("-device cuda -t int8 -coll alltoall,barrier"), io.Discard)
+	require.NoError(t, err)
 	_, err = parseFlags("ring", "ring", []string{"-device", "cuda"}, io.Discard)
 	require.ErrorContains(t, err, "algorithms can't be asked for")
 	for args, want := range map[string]string{
-		"-peer nccl":                                      "nccl does not go with -device cpu",
-		"-form graph":                                     "graph is no form of calls with -device cpu",
-		"-device cuda -peer mpi":                          "mpi does not go with -device cuda",
-		"-device cuda -form started":                      "started is no form of calls with -device cuda",
-		"-device cuda -memory slice":                      "known are symmetric, plain with -device cuda",
-		"-device cuda -memory plain -peer nccl-symmetric": "nccl-symmetric has symmetric memory, not plain",
-		"-device cuda -coll allreduce,scan":               "there is no scan on GPUs",
-		"-device cuda -algo ring":                         "algorithms can't be asked for on GPUs",
-		"-device tpu":                                     "known are cpu, cuda",
+		"-peer nccl":                                       "nccl does not go with -device cpu",
+		"-form graph":                                      "graph is no form of calls with -device cpu",
+		"-device cuda -peer mpi":                           "mpi does not go with -device cuda",
+		"-device cuda -form started":                       "started is no form of calls with -device cuda",
+		"-device cuda -memory slice":                       "known are symmetric, plain with -device cuda",
+		"-device cuda -memory plain -peer nccl-symmetric":  "nccl-symmetric has symmetric memory, not plain",
+		"-device cuda -coll allreduce,scan":                "there is no scan on GPUs",
+		"-device cuda -coll alltoall,reduce -t float,int8": "-device: there is no reduce of int8 on GPUs",
+		"-device cuda -algo ring":                          "algorithms can't be asked for on GPUs",
+		"-device tpu":                                      "known are cpu, cuda",
 	} {
 		_, err := parseFlags("perf", "", strings.Fields(args), io.Discard)
 		require.ErrorContains(t, err, want, args)

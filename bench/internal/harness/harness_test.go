@@ -164,7 +164,7 @@ func TestFlags(t *testing.T) {
 			require.Equal(t, "broadcast", c.colls[1].name)
 		}, ""},
 		{"-t all -coll all -peer file:x.jsonl -memory symmetric -warm", func(t *testing.T, c config) {
-			require.Len(t, c.types, 12)
+			require.Len(t, c.types, 14)
 			require.Len(t, c.colls, len(collectivesTable))
 			require.Equal(t, "x.jsonl", c.peerFile)
 			require.True(t, c.warm)

@@ -19,6 +19,7 @@ var typeNames = []struct {
 	{"int64", kernels.TypeInt64}, {"uint64", kernels.TypeUint64},
 	{"half", kernels.TypeFloat16}, {"float", kernels.TypeFloat32},
 	{"double", kernels.TypeFloat64}, {"bfloat16", kernels.TypeBFloat16},
+	{"f8e4m3", kernels.TypeFloat8E4M3}, {"f8e5m2", kernels.TypeFloat8E5M2},
 	{"int16", kernels.TypeInt16}, {"uint16", kernels.TypeUint16},
 }
 

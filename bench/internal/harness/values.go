@@ -26,7 +26,7 @@ type maker interface {
 // newMaker makes the maker for a type. If reduces is false, elements are of
 // any bits.
 func newMaker(t kernels.Type, reduces bool, op kernels.Op, ranks int) maker {
-	v := values{op: op, reduces: reduces, ranks: ranks}
+	v := values{op: op, reduces: reduces, ranks: ranks, sum: exactSum, factors: exactFactors}
 	switch t {
 	case kernels.TypeInt8:
 		return typed[int8]{v, integer[int8], foldInteger[int8]}
@@ -69,6 +69,26 @@ func newMaker(t kernels.Type, reduces bool, op kernels.Op, ranks int) maker {
 			}
 			return float32(v.small(rank, at))
 		}, foldFloat[float32]}
+	case kernels.TypeFloat8E4M3: // 4 bits, and powers of two from 2^-9 to 2^8
+		v.sum, v.factors = 16, 8
+		return typed[kernels.Float8E4M3]{v, func(v values, rank int, at int64) kernels.Float8E4M3 {
+			if !v.reduces {
+				return kernels.Float8E4M3FromBits(uint8(v.hash(rank, at)))
+			}
+			return kernels.Float8E4M3FromFloat32(float32(v.small(rank, at)))
+		}, func(op kernels.Op, x []kernels.Float8E4M3) kernels.Float8E4M3 {
+			return kernels.Float8E4M3FromFloat32(foldHalf(op, x))
+		}}
+	case kernels.TypeFloat8E5M2: // 3 bits
+		v.sum = 8
+		return typed[kernels.Float8E5M2]{v, func(v values, rank int, at int64) kernels.Float8E5M2 {
+			if !v.reduces {
+				return kernels.Float8E5M2FromBits(uint8(v.hash(rank, at)))
+			}
+			return kernels.Float8E5M2FromFloat32(float32(v.small(rank, at)))
+		}, func(op kernels.Op, x []kernels.Float8E5M2) kernels.Float8E5M2 {
+			return kernels.Float8E5M2FromFloat32(foldHalf(op, x))
+		}}
 	case kernels.TypeFloat64:
 		return typed[float64]{v, func(v values, rank int, at int64) float64 {
 			if !v.reduces {
@@ -84,6 +104,8 @@ type values struct {
 	op      kernels.Op
 	reduces bool
 	ranks   int
+	// Whole numbers up to sum are exact, and so are products of as many factors as there may be.
+	sum, factors int
 }
 
 // hash is splitmix64 of the rank and the place.
@@ -95,7 +117,7 @@ func (v values) hash(rank int, at int64) uint64 {
 }
 
 // Significands of bfloat16 have 8 bits, and half has normal numbers from 2^-14
-// to 2^15: within these bounds every type is exact.
+// to 2^15: within these bounds every type is exact, but for those of 8 bits.
 const (
 	exactSum     = 256
 	exactFactors = 12
@@ -107,15 +129,15 @@ func (v values) small(rank int, at int64) float64 {
 	switch v.op {
 	case kernels.Prod:
 		x := 1 - 2*float64(h&1)
-		if rank < exactFactors {
+		if rank < v.factors {
 			x = math.Ldexp(x, int(h>>1%3)-1)
 		}
 		return x
 	case kernels.Sum, kernels.Avg:
-		if rank >= exactSum {
+		if rank >= v.sum {
 			return 0
 		}
-		most := min(15, max(1, exactSum/uint64(v.ranks)))
+		most := uint64(min(15, max(1, v.sum/v.ranks)))
 		return float64(h % (most + 1))
 	}
 	return float64(h%256) - 128
