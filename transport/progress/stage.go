@@ -288,8 +288,9 @@ func (s *stages) layProbes(t uint64, b []byte) {
 }
 
 // probe compares how long single lines take from a peer's cache and from memory. Of many
-// lines memory has more under way at a time, so that it is ahead where they take about
-// as long.
+// lines memory has more under way at a time, so that it is well ahead where they take about
+// as long, and the processor may have asked for some of them ahead. Where caches are near
+// they take a fifth.
 func (s *stages) probe(p *stagePeer, t uint64, b []byte) {
 	atCached, atMemory := probeLines(t)
 	s.chase(b, 0) // so that the pages are known
@@ -297,7 +298,7 @@ func (s *stages) probe(p *stagePeer, t uint64, b []byte) {
 	s.chase(b, atCached)
 	t1 := time.Now()
 	s.chase(b, atMemory)
-	if cached, memory := t1.Sub(t0), time.Since(t1); 5*cached > 4*memory {
+	if cached, memory := t1.Sub(t0), time.Since(t1); 5*cached > 3*memory {
 		p.lag = min(p.lag+1, probeLag)
 	} else {
 		p.lag = max(p.lag-1, -probeLag)
