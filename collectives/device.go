@@ -190,11 +190,12 @@ func openDeviceGroup(c *comm.Communicator, dev *comm.Device) (*deviceGroup, erro
 		return nil, err
 	}
 	remove := dev.OnStop(g.Abort)
-	c.SetLater(func() (uint64, error) { return laterError(c, g.Failure()) })
+	c.SetLater(g.Failed(), func() (uint64, error) { return laterError(c, g.Failure()) })
 	dev.OnClose(func() error {
 		remove()
-		return g.Close()
+		return g.End()
 	})
+	dev.OnFree(g.Free)
 	return &deviceGroup{g, dev}, nil
 }
 

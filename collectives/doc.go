@@ -91,7 +91,7 @@
 // The first call loads the driver, opens the devices and waits for all ranks, unless
 // [comm.Communicator.OpenDevice] has; no other waits. Wrong arguments are refused at once. What
 // fails later ends the communicator: [comm.Communicator.AsyncErr] says so, and so does the next
-// call. Kernels wait for other ranks as long as the communicator's timeout at each step, and
+// call, on slices too, or Close. Kernels wait for other ranks as long as the communicator's timeout at each step, and
 // end at once when the communicator has ended.
 //
 // The reductions have the operators Sum, Prod, Min, Max and Avg, for float16, bfloat16, float32,

@@ -38,7 +38,11 @@ func (c *Communicator) AsyncErr() error {
 	if c == nil {
 		return ErrNil
 	}
-	return c.laterErr()
+	err := c.laterErr()
+	if err != nil {
+		c.seen.Store(true)
+	}
+	return err
 }
 
 // gaveUp ends the communicator because a wait of this rank ended without what

@@ -106,7 +106,7 @@ func (c *Communicator) advance(change func(*agreement)) {
 	a.told = final
 	if a.waits, _ = a.part.Waits(a.waits); len(a.waits) > 0 && !a.ticking && !a.closed {
 		a.ticking, a.ticks, a.last = true, 0, time.Now()
-		c.leavers.Store(true) // no call begins any more
+		c.notices.Or(noticeLeavers) // no call begins any more
 		c.tickLater()
 	}
 	if a.part.Committed() != before {

@@ -250,13 +250,13 @@ func (c *Communicator) begin(ctx context.Context, call Call, members *Members) (
 func (c *Communicator) begun(ctx context.Context, call Call, members *Members, s callState) (*progress.Engine, error) {
 	// Only now: Close stops first and looks for a running call then, so that one of
 	// the two sees the other, and no call begins on memory that is given back.
-	if err := c.stop.Err(); err != nil {
+	if c.stop.Err() != nil || c.failedLater() {
 		c.told.Store(true)
 		c.state.Store(uint64(s))
-		if c.leavers.Load() {
+		if c.hasLeavers() {
 			c.endLeave()
 		}
-		return nil, c.refuse(call, err)
+		return nil, c.refuse(call, c.laterErr()) // while no call runs: others may ask
 	}
 	seq := (s + 2).seq()
 	if members != nil {
@@ -266,7 +266,7 @@ func (c *Communicator) begun(ctx context.Context, call Call, members *Members, s
 	words := call.pack(seq)
 	c.log.store(seq, words)
 	c.history = extend(c.history, call.signature(words))
-	if c.leavers.Load() {
+	if c.hasLeavers() {
 		if err := c.refuseLeft(seq); err != nil {
 			c.told.Store(true)
 			c.state.Store(uint64(s + 2))
@@ -303,7 +303,7 @@ func (c *Communicator) end(err error, vote bool) error {
 	}
 	c.ctx = nil
 	c.state.Store(uint64(s &^ 1))
-	if c.leavers.Load() {
+	if c.hasLeavers() {
 		c.endLeave()
 	}
 	return err

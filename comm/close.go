@@ -19,7 +19,9 @@ const leaveTime = 2 * time.Second
 // collective which this rank did not finish, or calls one later, gets
 // [ErrPeerClosed]. If ranks made different calls and no call of this rank has said
 // so, as in those that don't wait for others, Close returns the [ErrMismatch], as far
-// as it is known by then. With a stopped process among
+// as it is known by then. It waits for what is enqueued on this rank's device, and if a
+// call there has failed and neither a call of this rank nor AsyncErr has said so, returns
+// the [AbortError] on which the ranks agree. With a stopped process among
 // the ranks it takes two seconds; so it does on a fabric if a rank has yet to make a
 // call that this one has made. If a call of this rank does not
 // end, as its operator is a function that does not return, or that called Close, it
@@ -53,6 +55,10 @@ func (c *Communicator) shut() error {
 	var work error
 	if d != nil {
 		work = d.quiesce() // while the others still answer
+	}
+	failedLater := c.failedLater()
+	if failedLater {
+		_ = c.laterErr() // has all ranks know
 	}
 	c.leaveAgreement()
 	cause := c.stop.Err()
@@ -100,7 +106,11 @@ func (c *Communicator) shut() error {
 		}
 	}
 	if !c.told.Load() {
-		errs = append(errs, c.untold(cause))
+		err := c.untold(cause)
+		if err == nil && failedLater && !c.seen.Load() {
+			err = &OpError{Rank: c.rank, Err: cause}
+		}
+		errs = append(errs, err)
 	}
 	if kept {
 		c.logger.Debug("closed; the memory goes with the job")

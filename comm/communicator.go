@@ -40,16 +40,17 @@ type Communicator struct {
 	asks     questions
 	detours  detours
 	asked    uint64 // last call about which all ranks were asked
-	// leavers says that some rank has closed the communicator, or waits to, or that the
-	// ranks are about to agree on what ends it.
-	leavers atomic.Bool
+	// notices is what a call looks at as it begins and ends, all in one word: most often
+	// there is nothing.
+	notices atomic.Uint32
 	leave   leaveState
 
-	later     atomic.Pointer[func() (uint64, error)] // see SetLater
-	extension atomic.Pointer[any]                    // see Extend
+	later     atomic.Pointer[enqueued] // see SetLater
+	extension atomic.Pointer[any]      // see Extend
 
 	failed atomic.Bool // the last call failed
 	told   atomic.Bool // a call has returned why the communicator does not go on
+	seen   atomic.Bool // AsyncErr has
 	// disagreement is the first that ranks found, even if stop was set before.
 	disagreement atomic.Pointer[AbortError]
 	silent       bool // a rank did not answer when this one left
@@ -61,6 +62,16 @@ type Communicator struct {
 	places       atomic.Pointer[[]placed]
 	device       atomic.Pointer[Device] // nil until it is first needed
 }
+
+const (
+	// noticeLeavers: some rank has closed the communicator, or waits to, or the ranks are
+	// about to agree on what ends it.
+	noticeLeavers = 1 << iota
+	// noticeLater: calls may be enqueued on a device, and fail there.
+	noticeLater
+)
+
+func (c *Communicator) hasLeavers() bool { return c.notices.Load()&noticeLeavers != 0 }
 
 // freer is an allocation that Close frees.
 type freer interface{ free() error }

@@ -34,6 +34,7 @@ type Device struct {
 	mu      sync.Mutex
 	buffers [layout.MaxBuffers]*DeviceBuffer // by number − 1
 	onClose []func() error
+	onFree  []func() error
 	once    sync.Once
 	closing sync.Once
 	err     error
@@ -224,6 +225,14 @@ func (d *Device) OnClose(f func() error) {
 	d.onClose = append(d.onClose, f)
 }
 
+// OnFree has f called when the communicator is closed and no call of it runs any more,
+// before the device is given back. It is not called if the communicator's memory is kept.
+func (d *Device) OnFree(f func() error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onFree = append(d.onFree, f)
+}
+
 // quiesce makes the calls of OnClose, the latest first.
 func (d *Device) quiesce() error {
 	var err error
@@ -245,6 +254,12 @@ func (d *Device) close() error {
 			return
 		}
 		errs := []error{d.dev.Context.Synchronize()}
+		d.mu.Lock()
+		calls := d.onFree
+		d.mu.Unlock()
+		for _, f := range calls {
+			errs = append(errs, f())
+		}
 		for _, b := range d.buffers {
 			if b != nil {
 				errs = append(errs, b.release())

@@ -499,6 +499,15 @@ func TestDeviceHooks(t *testing.T) {
 	require.Zero(t, b.Len())
 }
 
+// A buffer that nobody made has nothing.
+func TestDeviceBufferZero(t *testing.T) {
+	var b DeviceBuffer
+	require.Zero(t, b.Ptr())
+	require.Zero(t, b.Peer(0))
+	require.Zero(t, b.Len())
+	require.ErrorIs(t, b.Free(), ErrArgument)
+}
+
 // TestDeviceNone is in a process of its own, as a process has one driver.
 func TestDeviceNone(t *testing.T) {
 	var nobody *Communicator

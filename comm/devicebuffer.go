@@ -150,7 +150,7 @@ func (d *Device) Find(ptr uintptr, bytes int) (number int, offset uint64) {
 
 // Ptr is the address of this rank's memory, for its device. It is 0 after Free.
 func (b *DeviceBuffer) Ptr() uintptr {
-	if b == nil || b.freed.Load() {
+	if b == nil || b.mem == nil || b.freed.Load() {
 		return 0
 	}
 	return uintptr(b.mem.Ptr)
@@ -180,14 +180,18 @@ func (b *DeviceBuffer) Len() int {
 // owner may free it when Free has returned. All ranks call it. It waits for all
 // work of this rank's device, whosever it is, and then until all ranks have done so. When the
 // communicator has ended, as a rank died for one, it does not wait for others. A second Free
-// does nothing.
+// does nothing; a buffer that was not made is an [ErrArgument].
 func (b *DeviceBuffer) Free() error {
 	if b == nil || b.freed.Load() {
 		return nil
 	}
+	if b.d == nil {
+		return fmt.Errorf("weft: DeviceBuffer.Free: %w: AllocDevice or Register did not make this buffer", ErrArgument)
+	}
 	c := b.d.c
 	call := Call{Collective: OpFreeDevice, Count: b.number}
 	ctx := context.Background()
+	told := c.told.Load()
 	_, err := c.Begin(ctx, call)
 	if errors.Is(err, ErrConcurrent) {
 		return err // nothing has happened
@@ -198,6 +202,7 @@ func (b *DeviceBuffer) Free() error {
 		err = c.End(err)
 	} else {
 		err = nil // it is no failure of Free that the communicator has ended
+		c.told.Store(told)
 	}
 	return errors.Join(err, work, b.release())
 }

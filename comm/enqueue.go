@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/weft-go/weft/transport/progress"
 )
@@ -16,10 +17,6 @@ func (c *Communicator) BeginEnqueue(call Call) (seq uint64, history uint32, err 
 	if c == nil {
 		return 0, 0, &OpError{Call: call, Rank: -1, Err: ErrNil}
 	}
-	if err := c.laterErr(); err != nil {
-		c.told.Store(true)
-		return 0, 0, c.refuse(call, err)
-	}
 	if _, err := c.Begin(context.Background(), call); err != nil {
 		return 0, 0, err
 	}
@@ -30,10 +27,30 @@ func (c *Communicator) BeginEnqueue(call Call) (seq uint64, history uint32, err 
 // communicator for all, since the other ranks' devices will wait for this one's.
 func (c *Communicator) EndEnqueue(err error) error { return c.end(err, false) }
 
-// SetLater sets what says whether a call that was enqueued has failed: its number, 0 if that is
-// not known, and a [progress.WaitError], a [progress.MismatchError] or any other error. It
-// must not block.
-func (c *Communicator) SetLater(failed func() (seq uint64, err error)) { c.later.Store(&failed) }
+// enqueued is how a communicator learns of the calls that were enqueued.
+type enqueued struct {
+	word   *uint64
+	failed func() (seq uint64, err error)
+}
+
+// SetLater sets what says whether a call that was enqueued has failed. Every call reads the
+// word as it begins: it is not 0 once one has failed, and stays readable until the
+// communicator is closed ([Device.OnFree]). failed returns the call's number, 0 if that is not
+// known, and a [progress.WaitError], a [progress.MismatchError] or any other error, and nil as
+// long as none has. It must not block, and may be called at any time.
+func (c *Communicator) SetLater(word *uint64, failed func() (seq uint64, err error)) {
+	c.later.Store(&enqueued{word, failed})
+	c.notices.Or(noticeLater)
+}
+
+// failedLater says whether a call that was enqueued has failed. It is for calls that Close
+// waits for, and Close: the word goes with the communicator's memory.
+func (c *Communicator) failedLater() bool {
+	if c.notices.Load()&noticeLater == 0 {
+		return false
+	}
+	return atomic.LoadUint64(c.later.Load().word) != 0
+}
 
 // laterErr returns why the communicator does not go on. It sees to it that it does not, if a call
 // that was enqueued has failed.
@@ -41,11 +58,11 @@ func (c *Communicator) laterErr() error {
 	if err := c.stop.Err(); err != nil {
 		return err
 	}
-	failed := c.later.Load()
-	if failed == nil {
+	later := c.later.Load()
+	if later == nil {
 		return nil
 	}
-	seq, err := (*failed)()
+	seq, err := later.failed()
 	if err == nil {
 		return nil
 	}

@@ -92,9 +92,9 @@ func (c *Communicator) onLeave(rank int, calls uint64, data []byte) {
 	l.after[rank] = calls
 	l.owed = append(l.owed, rank)
 	l.mu.Unlock()
-	c.leavers.Store(true)
+	c.notices.Or(noticeLeavers)
 	c.exclude(rank)
-	// Begin and End read leavers after they change the state: one of the two
+	// Begin and End read notices after they change the state: one of the two
 	// sides sees the other.
 	if s := callState(c.state.Load()); s.running() {
 		if s.seq() > calls {

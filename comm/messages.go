@@ -84,6 +84,11 @@ func (q *messages) start(ctx context.Context, m *Message, call Call, buf []byte)
 	m.q, m.call, m.ended, m.err, m.errored = q, call, false, nil, nil
 	m.req = mailbox.Request{Peer: call.Root, Tag: call.Tag, Buf: buf, Elem: elem, Owner: m}
 	q.mu.Lock()
+	if !q.closed && c.stop.Err() == nil && c.failedLater() {
+		q.unlock(0)
+		c.told.Store(true)
+		return c.refuse(call, c.laterErr())
+	}
 	defer q.unlock(0)
 	if q.closed {
 		return c.refuse(call, c.stop.Err())

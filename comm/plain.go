@@ -37,7 +37,7 @@ func (c *Communicator) BeginPlain(ctx context.Context, p Plain) (*progress.Engin
 	if s.running() || !c.state.CompareAndSwap(uint64(s), uint64(s+2|1)) {
 		return nil, c.refuse(p.Call(), ErrConcurrent)
 	}
-	if c.stop.Err() != nil || c.leavers.Load() {
+	if n := c.notices.Load(); c.stop.Err() != nil || n != 0 && (n&noticeLeavers != 0 || c.failedLater()) {
 		return c.begun(ctx, p.Call(), nil, s)
 	}
 	seq := (s + 2).seq()

@@ -36,7 +36,7 @@ func (c *Communicator) look(f func(e *progress.Engine)) error {
 	}
 	defer func() {
 		c.state.Store(uint64(s))
-		if c.leavers.Load() {
+		if c.hasLeavers() {
 			c.endLeave()
 		}
 	}()

@@ -6,6 +6,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -253,6 +254,9 @@ func (g *Group) kernel(name string) *cuda.Launch {
 	return k
 }
 
+// Failed is a word that is not 0 once a kernel has failed. It goes with [Group.Free].
+func (g *Group) Failed() *uint64 { return &g.page.Record.Written }
+
 // Failure returns what a kernel that failed has said, or nil.
 func (g *Group) Failure() *layout.Record {
 	g.pageMu.RLock()
@@ -273,12 +277,20 @@ func (g *Group) Abort() {
 	}
 }
 
-// Close waits for the calls that are not part of graphs, which is bounded as kernels are, and
-// gives back what the group has. Graphs with its calls must not run any more. The
-// segments are the caller's.
+// Close is End and Free.
 func (g *Group) Close() error { return g.closeWith(nil) }
 
 func (g *Group) closeWith(err error) error {
+	if e := errors.Join(g.End(), g.Free()); err == nil {
+		err = e
+	}
+	return err
+}
+
+// End waits for the calls that are not part of graphs, which is bounded as kernels are, and
+// gives back what the group has but for what it knows of its kernels. Graphs with its calls
+// must not run any more. The segments are the caller's.
+func (g *Group) End() (err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -299,11 +311,16 @@ func (g *Group) closeWith(err error) error {
 	if g.code != nil {
 		keep(g.code.release())
 	}
+	return err
+}
+
+// Free gives back what End has left: there is no Failure after.
+func (g *Group) Free() error {
 	g.pageMu.Lock()
 	defer g.pageMu.Unlock()
-	if g.page != nil {
-		g.page = nil
-		keep(g.pinned.Free())
+	if g.page == nil {
+		return nil
 	}
-	return err
+	g.page = nil
+	return g.pinned.Free()
 }
