@@ -48,6 +48,8 @@ func (s DeviceSlice) check(name string) error {
 		return fmt.Errorf("%w: %s has %d", ErrCount, name, s.Count)
 	case s.Count > 0 && s.Ptr == 0:
 		return fmt.Errorf("%w: %s is at address 0", comm.ErrArgument, name)
+	case s.Ptr+uintptr(s.bytes()) < s.Ptr:
+		return fmt.Errorf("%w: %s is of %d bytes at %#x, beyond the end of all memory", comm.ErrArgument, name, s.bytes(), s.Ptr)
 	case s.Ptr%uintptr(size) != 0:
 		return fmt.Errorf("%w: %s is at %#x, of elements of %d bytes", ErrAlign, name, s.Ptr, size)
 	}
@@ -59,7 +61,7 @@ const maxDeviceBytes = 1 << 46
 // apartFrom says whether slices share nothing.
 func (s DeviceSlice) apartFrom(o DeviceSlice) bool {
 	a, b := uintptr(s.bytes()), uintptr(o.bytes())
-	return a == 0 || b == 0 || s.Ptr+a <= o.Ptr || o.Ptr+b <= s.Ptr
+	return a == 0 || b == 0 || o.Ptr-s.Ptr >= a && s.Ptr-o.Ptr >= b // no sum, which could wrap
 }
 
 // sameAs says whether slices are the same memory.
@@ -161,13 +163,22 @@ func (d *deviceCall) group() (*deviceGroup, error) {
 	// Only the first call of the communicator comes here, and waits for all ranks.
 	dev, err := d.c.OpenDevice(context.Background())
 	if err != nil {
-		return nil, err
+		return nil, d.notOpen(err)
 	}
 	x, err := d.c.Extend(context.Background(), func() (any, error) { return openDeviceGroup(d.c, dev) })
 	if err != nil {
-		return nil, err
+		return nil, d.notOpen(err)
 	}
 	return x.(*deviceGroup), nil
+}
+
+// notOpen has an error name the call that was made, and not what had to come before.
+func (d *deviceCall) notOpen(err error) error {
+	var op *comm.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return refuse(d.c, d.call, fmt.Errorf("opening the devices: %w", err))
 }
 
 func (d *deviceCall) kernelCall(g *deviceGroup) device.Call {

@@ -49,6 +49,13 @@ func TestDeviceArguments(t *testing.T) {
 		"scatter":    {func() error { return ReduceScatterBlockDevice(c, at(64, 4), at(64, 8), kernels.Sum, 0) }, ErrOverlap},
 		"vcounts":    {func() error { return AllToAllVDevice(c, at(64, 3), []int{1, 2}, at(640, 3), []int{3}, 0) }, ErrCount},
 		"vself":      {func() error { return AllToAllVDevice(c, at(64, 3), []int{1, 2}, at(640, 3), []int{2, 1}, 0) }, ErrCount},
+		"wraps":      {func() error { return AllReduceDevice(c, at(^uintptr(3), 4), at(64, 4), kernels.Sum, 0) }, comm.ErrArgument},
+		"srcwraps":   {func() error { return SendDevice(c, at(^uintptr(15), 4), 0, 0) }, comm.ErrArgument},
+		"sendnone":   {func() error { return SendDevice(c, at(64, 3), -1, 0) }, ErrRoot},
+		"recvnone":   {func() error { return RecvDevice(c, at(64, 3), -1, 0) }, ErrRoot},
+		"bothnone":   {func() error { return SendRecvDevice(c, at(64, 4), -1, at(128, 4), -1, 0) }, ErrRoot},
+		"tonone":     {func() error { return SendRecvDevice(c, at(64, 4), 0, at(128, 4), -1, 0) }, ErrRoot},
+		"fromnone":   {func() error { return SendRecvDevice(c, at(64, 4), -1, at(128, 4), 0, 0) }, ErrRoot},
 		"self":       {func() error { return SendDevice(c, at(64, 3), 1, 0) }, ErrRoot},
 		"from":       {func() error { return RecvDevice(c, at(64, 3), 5, 0) }, ErrRoot},
 		"both":       {func() error { return SendRecvDevice(c, at(64, 4), 0, at(68, 4), 0, 0) }, ErrOverlap},
@@ -59,6 +66,22 @@ func TestDeviceArguments(t *testing.T) {
 		require.ErrorAs(t, err, &op, name)
 	}
 	require.NoError(t, c.AsyncErr())
+	require.ErrorContains(t, SendDevice(c, at(64, 3), 7, 0), "Send to 7 ")
+	require.ErrorContains(t, SendDevice(c, at(66, 3), 7, 0), "Send to 7 ")
+	require.ErrorContains(t, RecvDevice(c, at(64, 3), 7, 0), "Recv from 7 ")
+	require.ErrorContains(t, SendRecvDevice(c, at(64, 4), 0, at(128, 4), 7, 0), "Send to 7 ")
+}
+
+// Slices whose ends are beyond the last address overlap as others do.
+func TestDeviceSlicesApart(t *testing.T) {
+	at := func(ptr uintptr, count int) DeviceSlice { return DeviceSliceOf[float32](ptr, count) }
+	require.True(t, at(64, 4).apartFrom(at(80, 4)))
+	require.True(t, at(80, 4).apartFrom(at(64, 4)))
+	require.False(t, at(64, 4).apartFrom(at(76, 4)))
+	require.False(t, at(76, 4).apartFrom(at(64, 4)))
+	require.True(t, at(^uintptr(15), 4).apartFrom(at(64, 4)))
+	require.False(t, at(^uintptr(3), 4).apartFrom(at(^uintptr(3), 2)))
+	require.False(t, at(^uintptr(3), 4).apartFrom(at(0, 4)))
 }
 
 // onDevices runs f on all ranks of a communicator, with a stream for each.
@@ -102,6 +125,10 @@ func TestNoDevice(t *testing.T) {
 	cs := local(t, 2)
 	for _, err := range each(cs, func(c *comm.Communicator) error { return BarrierDevice(c, 0) }) {
 		require.ErrorIs(t, err, comm.ErrNoDevice)
+		var op *comm.OpError
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, comm.OpBarrier, op.Call.Collective, "the call that was made")
+		require.NotContains(t, err.Error(), "OpenDevice")
 	}
 	for _, err := range each(cs, func(c *comm.Communicator) error { return Barrier(context.Background(), c) }) {
 		require.NoError(t, err)

@@ -132,14 +132,14 @@ func BarrierDevice(c *comm.Communicator, stream uintptr) error {
 // those of the package.
 func SendDevice(c *comm.Communicator, src DeviceSlice, to int, stream uintptr) error {
 	d := newDeviceCall(c, comm.OpSend, DeviceSlice{Type: src.Type}, src, src.Count)
-	d.peers(to, -1)
+	d.sendTo(to)
 	return d.post(stream)
 }
 
 // RecvDevice receives into dst what a rank sends by [SendDevice]. Errors: those of SendDevice.
 func RecvDevice(c *comm.Communicator, dst DeviceSlice, from int, stream uintptr) error {
 	d := newDeviceCall(c, comm.OpRecv, dst, DeviceSlice{Type: dst.Type}, dst.Count)
-	d.peers(-1, from)
+	d.recvFrom(from)
 	return d.post(stream)
 }
 
@@ -151,7 +151,8 @@ func SendRecvDevice(c *comm.Communicator, dst DeviceSlice, from int, src DeviceS
 	if d.err == nil && !dst.apartFrom(src) {
 		d.err = ErrOverlap
 	}
-	d.peers(to, from)
+	d.sendTo(to)
+	d.recvFrom(from)
 	return d.post(stream)
 }
 
@@ -169,25 +170,30 @@ func (d *deviceCall) blockOf(name string, part, whole DeviceSlice) {
 	}
 }
 
-// peers sets and checks the other ranks of a message; −1 is none.
-func (d *deviceCall) peers(to, from int) {
-	for _, p := range []int{to, from} {
-		if d.err == nil && p != -1 && (p < 0 || p >= d.c.Size() || p == d.c.Rank()) {
-			d.err = fmt.Errorf("%w: message of rank %d with rank %d of %d", ErrRoot, d.c.Rank(), p, d.c.Size())
-		}
+// sendTo sets and checks the rank to which a message goes, and recvFrom the one it comes from.
+func (d *deviceCall) sendTo(to int) {
+	d.call.Root = to
+	if d.message(to) {
+		d.to, d.blocks.SendBytes[to] = to, uint64(d.src.bytes())
 	}
-	if d.err != nil {
-		return
+}
+
+func (d *deviceCall) recvFrom(from int) {
+	if d.call.Collective == comm.OpRecv {
+		d.call.Root = from
 	}
-	d.to, d.from, d.blocks = to, from, &gpu.Blocks{}
-	if to >= 0 {
-		d.call.Root = to
-		d.blocks.SendBytes[to%gpu.MaxRanks] = uint64(d.src.bytes())
+	if d.message(from) {
+		d.from, d.blocks.RecvBytes[from] = from, uint64(d.dst.bytes())
 	}
-	if from >= 0 {
-		if to < 0 {
-			d.call.Root = from
-		}
-		d.blocks.RecvBytes[from%gpu.MaxRanks] = uint64(d.dst.bytes())
+}
+
+// message says whether a peer can be that of a message, and refuses the call if not.
+func (d *deviceCall) message(peer int) bool {
+	if d.err == nil && (peer < 0 || peer >= d.c.Size() || peer == d.c.Rank()) {
+		d.err = fmt.Errorf("%w: message of rank %d with rank %d of %d", ErrRoot, d.c.Rank(), peer, d.c.Size())
 	}
+	if d.blocks == nil {
+		d.blocks = &gpu.Blocks{}
+	}
+	return d.err == nil && peer < gpu.MaxRanks // more ranks are refused later
 }
