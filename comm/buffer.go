@@ -70,7 +70,7 @@ func (c *Communicator) endAgreed(call Call, err error) error {
 	if err := c.End(nil); err != nil {
 		return err
 	}
-	return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: agreed.error}
+	return &OpError{Call: call, Rank: c.rank, Seq: seq, Err: agreed}
 }
 
 // open makes the memory and imports that of the others. No rank goes on before

@@ -15,8 +15,8 @@ import (
 	"github.com/weft-go/weft/transport/pointer/device"
 )
 
-// ErrNoDevice: there is no CUDA driver, or no such device, on some rank. On the
-// rank itself the error says what was looked for.
+// ErrNoDevice: there is no CUDA driver, or no such device, on some rank; it is on all
+// ranks that errors.Is says so, and the error which rank that is and what was looked for.
 var ErrNoDevice = errors.New("no CUDA device")
 
 // Device is what a communicator has on this rank's GPU: a segment of memory that all

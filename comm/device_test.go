@@ -331,6 +331,30 @@ func TestDeviceRefused(t *testing.T) {
 	}
 }
 
+// TestDeviceKinds has one rank fail at what programs look for: errors.Is finds it on all, with
+// the same text on those that did not, and the communicator goes on.
+func TestDeviceKinds(t *testing.T) {
+	for _, kind := range []error{ErrNoDevice, ErrArgument, ErrUnreachable} {
+		onLocalRanks(t, 3, func(c *Communicator) error {
+			_, err := c.Extend(context.Background(), func() (any, error) {
+				if c.Rank() == 1 {
+					return nil, fmt.Errorf("%w: of this rank", kind)
+				}
+				return nil, nil
+			})
+			for _, k := range []error{ErrNoDevice, ErrArgument, ErrUnreachable} {
+				if errors.Is(err, k) != (k == kind) {
+					return fmt.Errorf("rank %d, %w: is %w: %t", c.Rank(), err, k, errors.Is(err, k))
+				}
+			}
+			if want := fmt.Sprintf("rank 1: %v: of this rank", kind); !strings.HasSuffix(err.Error(), want) {
+				return fmt.Errorf("rank %d says %w", c.Rank(), err)
+			}
+			return c.AsyncErr()
+		})
+	}
+}
+
 // TestDevicesApart has devices that don't reach each other.
 func TestDevicesApart(t *testing.T) {
 	if needDevice(t) == nil {
@@ -526,6 +550,10 @@ func init() {
 		_, err = AllocDevice(ctx, c, 1000)
 		if !errors.Is(err, ErrNoDevice) || !errors.Is(err, cuda.ErrNoDriver) {
 			return fmt.Errorf("without a driver: %w", err)
+		}
+		var op *OpError
+		if !errors.As(err, &op) || op.Call.Collective != OpAllocDevice || strings.Contains(err.Error(), "OpenDevice") {
+			return fmt.Errorf("not the call that was made: %w", err)
 		}
 		// The communicator works all the same.
 		b, err := Alloc[int32](ctx, c, 10)

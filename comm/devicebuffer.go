@@ -57,9 +57,16 @@ func newDeviceBuffer(ctx context.Context, c *Communicator, call Call, memory fun
 	if c != nil && (call.Count < 0 || int64(call.Count) >= maxCount || call.Count == 0 && call.Collective == OpRegister) {
 		return nil, c.refuse(call, fmt.Errorf("%w: %d bytes", ErrArgument, call.Count))
 	}
+	if c == nil {
+		return nil, &OpError{Call: call, Rank: -1, Err: ErrNil}
+	}
 	d, err := c.OpenDevice(ctx)
 	if err != nil {
-		return nil, err
+		var op *OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, c.refuse(call, fmt.Errorf("opening the devices: %w", err)) // not OpenDevice, which nobody called
 	}
 	if _, err := c.Begin(ctx, call); err != nil {
 		return nil, err

@@ -241,30 +241,65 @@ func (c *Communicator) exchangeExports(ctx context.Context, mine transport.Expor
 }
 
 // agree makes a failure of one rank a failure of all: it returns nil when all
-// ranks gave nil, and otherwise an error that names the first that did not.
+// ranks gave nil, and otherwise an error that names the first that did not. errors.Is finds
+// in it what agreedKinds has of any rank's failure.
 func (c *Communicator) agree(ctx context.Context, err error) error {
-	text := ""
+	var mine []byte // of no failure nothing, else the kinds and what it says
 	if err != nil {
-		text = err.Error()
-		text = text[:min(len(text), maxDetail)]
+		text := err.Error()
+		mine = append([]byte{kindsOf(err)}, text[:min(len(text), maxDetail)]...)
 	}
-	all, xerr := c.exchange(ctx, bootstrap.Message{Data: []byte(text)})
+	all, xerr := c.exchange(ctx, bootstrap.Message{Data: mine})
 	if xerr != nil {
 		return xerr
 	}
-	if err != nil {
-		return &refusal{fmt.Errorf("rank %d: %w", c.rank, err)}
-	}
+	var kinds byte
+	first := -1
 	for p, m := range all {
 		if len(m.Data) > 0 {
-			return &refusal{fmt.Errorf("rank %d: %s", p, m.Data)}
+			kinds |= m.Data[0]
+			if first < 0 {
+				first = p
+			}
 		}
 	}
-	return nil
+	switch {
+	case err != nil:
+		err = fmt.Errorf("rank %d: %w", c.rank, err)
+	case first >= 0:
+		err = fmt.Errorf("rank %d: %s", first, all[first].Data[1:])
+	default:
+		return nil
+	}
+	return &refusal{err, kinds}
+}
+
+// agreedKinds are the errors of one rank that programs look for on all, each a bit on the wire.
+var agreedKinds = [...]error{ErrArgument, ErrUnreachable, ErrNoDevice}
+
+func kindsOf(err error) (kinds byte) {
+	for i, kind := range agreedKinds {
+		if errors.Is(err, kind) {
+			kinds |= 1 << i
+		}
+	}
+	return kinds
 }
 
 // A refusal is an error of a call that all ranks know of: the communicator
 // stays usable.
-type refusal struct{ error }
+type refusal struct {
+	error
+	kinds byte // of all ranks' errors
+}
 
 func (r *refusal) Unwrap() error { return r.error }
+
+func (r *refusal) Is(target error) bool {
+	for i, kind := range agreedKinds {
+		if target == kind && r.kinds>>i&1 != 0 {
+			return true
+		}
+	}
+	return false
+}
