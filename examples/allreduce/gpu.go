@@ -26,20 +26,27 @@ type onGPUs struct {
 }
 
 // chooseWorld is t on the CPUs or on GPUs, as the option says: cpu, cuda, or auto, which is on
-// GPUs if all ranks have one, and no fabric was asked for that is in software. It prints what it
-// is, on all ranks alike.
+// GPUs if all ranks have one, and no fabric was asked for that is in software. It prints where the
+// gradients are summed, and why, and returns the same on all ranks.
 func chooseWorld(ctx context.Context, t *together, device string, elements int, stdout io.Writer) (world, error) {
-	if device == "cpu" || device == "auto" && strings.HasPrefix(os.Getenv("WEFT_TRANSPORT"), "fabric") {
+	onCPUs := func(why string) (world, error) {
+		fmt.Fprintf(stdout, "gradients are summed on the CPUs: %s\n", why)
 		return t, nil
+	}
+	switch {
+	case device == "cpu":
+		return onCPUs("-device cpu")
+	case device == "auto" && strings.HasPrefix(os.Getenv("WEFT_TRANSPORT"), "fabric"):
+		return onCPUs("WEFT_TRANSPORT asks for a fabric in software")
 	}
 	d, err := t.OpenDevice(ctx)
 	if err != nil {
 		// All ranks have an error, and the communicator goes on.
 		if device == "auto" && t.AsyncErr() == nil {
-			if !errors.Is(err, comm.ErrNoDevice) {
-				fmt.Fprintf(stdout, "the GPUs are of no use: %v\n", err)
+			if errors.Is(err, comm.ErrNoDevice) {
+				return onCPUs(fmt.Sprintf("not all ranks have a GPU (%v)", err))
 			}
-			return t, nil
+			return onCPUs(fmt.Sprintf("the GPUs are of no use (%v)", err))
 		}
 		return nil, fmt.Errorf("-device %s: %w", device, err)
 	}

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func TestGPUDouble(t *testing.T) {
 	t.Setenv("WEFT_CUDA_DRIVER", library)
 	t.Setenv("WEFT_DOUBLE_QUIET", "1")
 	want, output := digest(t, 1, nil, "-ranks", "1", "-device", "cpu")
-	require.NotContains(t, output, "GPU")
+	require.Contains(t, output, "gradients are summed on the CPUs: -device cpu\n")
 	for _, device := range []string{"cuda", "auto"} {
 		got, output := digest(t, 1, nil, "-ranks", "1", "-device", device)
 		require.Equal(t, want, got)
@@ -42,18 +43,33 @@ func TestGPUDouble(t *testing.T) {
 	t.Setenv("WEFT_TRANSPORT", "fabric")
 	got, output := digest(t, 1, nil, "-ranks", "1")
 	require.Equal(t, want, got)
-	require.NotContains(t, output, "GPU", "a fabric in software was asked for")
+	require.Contains(t, output, "gradients are summed on the CPUs: WEFT_TRANSPORT asks for a fabric in software\n")
 }
 
 // TestGPUNone: without a driver all is as without GPUs, unless they were asked for.
 func TestGPUNone(t *testing.T) {
 	t.Setenv("WEFT_CUDA_DRIVER", "/nonexistent/libcuda.so")
 	_, output := digest(t, 2, nil, "-ranks", "2")
-	require.NotContains(t, output, "GPU")
+	require.Contains(t, output, "gradients are summed on the CPUs: not all ranks have a GPU (weft: rank 0: OpenDevice #1: rank 0: no CUDA device: ")
 	r := program(t, nil, "-ranks", "2", "-device", "cuda")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "-device cuda: ")
 	require.Contains(t, r.stderr, "no CUDA device")
+}
+
+// TestGPUSome: whichever rank lacks a GPU, all do without, and rank 0 says why in the same words.
+func TestGPUSome(t *testing.T) {
+	library, err := cudatest.Library()
+	require.NoError(t, err)
+	t.Setenv("WEFT_DOUBLE_QUIET", "1")
+	weft := weftRun(t)
+	for lacks := range 2 {
+		drivers := []string{library, library}
+		drivers[lacks] = "/nonexistent/libcuda.so"
+		each := `export WEFT_CUDA_DRIVER=` + drivers[0] + `; if [ "$WEFT_RANK" = 1 ]; then export WEFT_CUDA_DRIVER=` + drivers[1] + `; fi; exec "$0" "$@"`
+		_, output := digest(t, 2, append(weft(2), "sh", "-c", each))
+		require.Contains(t, output, fmt.Sprintf("gradients are summed on the CPUs: not all ranks have a GPU (weft: rank 0: OpenDevice #1: rank %d: no CUDA device: ", lacks))
+	}
 }
 
 // TestGPUSameBits trains with and without GPUs.

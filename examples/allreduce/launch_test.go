@@ -118,6 +118,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-ranks", "0"}, {"-epochs", "-1"}, {"-nonsense"}, {"argument"}, {"-device", "tpu"}} {
 		r := program(t, nil, args...)
 		require.Equal(t, 2, r.status, "%v", args)
+		require.Regexp(t, "^(allreduce: |[^\n]*flag)[^\n]+\n(.*\n)*Usage", r.stderr, "why, and how")
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, "-epochs")
 	}

@@ -39,7 +39,8 @@ func main() {
 	flag.Uint64Var(&opt.seed, "seed", 1, "seed of all random choices")
 	flag.StringVar(&opt.device, "device", "auto", "`where` gradients are summed: cpu, cuda (GPUs), or auto, GPUs if there are any")
 	flag.Parse()
-	if flag.NArg() > 0 || opt.ranks < 1 || opt.epochs < 1 || !slices.Contains([]string{"auto", "cpu", "cuda"}, opt.device) {
+	if err := opt.check(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "allreduce:", err)
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -47,6 +48,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "allreduce:", err)
 		os.Exit(1)
 	}
+}
+
+// check says what is wrong with the command line.
+func (o options) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case o.ranks < 1:
+		return fmt.Errorf("-ranks %d: must be at least 1", o.ranks)
+	case o.epochs < 1:
+		return fmt.Errorf("-epochs %d: must be at least 1", o.epochs)
+	case !slices.Contains([]string{"auto", "cpu", "cuda"}, o.device):
+		return fmt.Errorf("-device %q: must be auto, cpu or cuda", o.device)
+	}
+	return nil
 }
 
 // launch runs this process's rank, or all of them if nobody started others.
