@@ -507,6 +507,7 @@ func TestDeviceHooks(t *testing.T) {
 	require.NoError(t, err)
 	var order []string
 	d.OnStop(func() { order = append(order, "stop") })
+	d.OnFree(func() error { order = append(order, "free"); return nil })
 	d.OnClose(func() error { order = append(order, "first"); return os.ErrInvalid })
 	d.OnClose(func() error {
 		order = append(order, "second")
@@ -514,13 +515,30 @@ func TestDeviceHooks(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, c.Close(), os.ErrInvalid)
-	require.Equal(t, []string{"second", "first", "stop"}, order)
+	require.Equal(t, []string{"second", "first", "stop", "free"}, order)
 	b, err := AllocDevice(context.Background(), c, 10)
 	require.ErrorIs(t, err, ErrClosed)
 	require.Nil(t, b)
 	require.NoError(t, b.Free())
 	require.Zero(t, b.Ptr())
 	require.Zero(t, b.Len())
+}
+
+// Free does without the others when a call on the device has failed; it is Close that says so.
+func TestDeviceFreeFailed(t *testing.T) {
+	needDevice(t)
+	all, err := Local(1)
+	require.NoError(t, err)
+	c := all[0]
+	b, err := AllocDevice(context.Background(), c, 10)
+	require.NoError(t, err)
+	failed := uint64(1)
+	c.SetLater(&failed, func() (uint64, error) { return 0, os.ErrInvalid })
+	require.NoError(t, b.Free())
+	var abort *AbortError
+	err = c.Close()
+	require.ErrorAs(t, err, &abort)
+	require.ErrorIs(t, err, os.ErrInvalid)
 }
 
 // A buffer that nobody made has nothing.
