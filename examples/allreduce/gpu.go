@@ -44,7 +44,7 @@ func chooseWorld(ctx context.Context, t *together, device string, elements int, 
 		// All ranks have an error, and the communicator goes on.
 		if device == "auto" && t.AsyncErr() == nil {
 			if errors.Is(err, comm.ErrNoDevice) {
-				return onCPUs(fmt.Sprintf("not all ranks have a GPU (%v)", err))
+				return onCPUs("not all ranks have a GPU (weft info says why)")
 			}
 			return onCPUs(fmt.Sprintf("the GPUs are of no use (%v)", err))
 		}
