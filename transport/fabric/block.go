@@ -136,21 +136,26 @@ func (b block) publish(entries []bindingEntry) {
 }
 
 // An owner that does not run for a while may have begun to publish: readers yield to it,
-// and then sleep. One that was killed there is waited for no longer than a second or two.
+// and then sleep. One that was killed there is waited for no longer than a second.
 const (
-	entriesYields = 1000
-	entriesSleeps = 10000
-	entriesSleep  = 100 * time.Microsecond
+	entriesYields   = 1000
+	entriesPatience = time.Second
+	entriesSleep    = 100 * time.Microsecond
 )
 
 // entries reads the bindings as they were at one generation. It fails if they
-// keep changing, and if they are no bindings.
-func (b block) entries() (gen uint64, entries []bindingEntry, ok bool) {
-	for tries := range entriesYields + entriesSleeps {
-		if gen = b.word(blockGen).Load(); gen%2 == 0 {
+// keep changing, and if they are no bindings; and at once if their owner is still where it
+// was waited for in vain, with a generation that is odd: stuck.
+func (b block) entries(stuck uint64) (gen uint64, entries []bindingEntry, ok bool) {
+	var since time.Time
+	for tries := 0; ; tries++ {
+		if gen = b.word(blockGen).Load(); gen%2 == 1 && gen == stuck {
+			return gen, nil, false
+		}
+		if gen%2 == 0 {
 			n := b.word(blockBindings).Load()
 			if n > MaxBindings {
-				return 0, nil, false
+				return gen, nil, false
 			}
 			entries = make([]bindingEntry, n)
 			for i := range entries {
@@ -164,13 +169,17 @@ func (b block) entries() (gen uint64, entries []bindingEntry, ok bool) {
 				return gen, entries, true
 			}
 		}
-		if tries < entriesYields {
+		switch {
+		case tries < entriesYields:
 			runtime.Gosched()
-		} else {
-			time.Sleep(entriesSleep)
+			continue
+		case tries == entriesYields:
+			since = time.Now()
+		case time.Since(since) > entriesPatience:
+			return gen, nil, false
 		}
+		time.Sleep(entriesSleep)
 	}
-	return 0, nil, false
 }
 
 // claim adds an id to an endpoint that has some. It fails if the endpoint is

@@ -14,6 +14,7 @@ type part struct {
 	nonce uint64
 	user  int // this rank's line in blk
 	cache atomic.Pointer[view]
+	stuck atomic.Uint64 // the generation at which its owner was waited for in vain
 }
 
 // A view is what is bound to a part at one generation.
@@ -54,7 +55,10 @@ func (p *part) leave() { p.blk.pieces(p.user).Add(^uint64(0)) }
 // resolve reads the bindings and finds their memory. It believes nothing that
 // the device's memory says: a binding that can't be is left out.
 func (p *part) resolve() *view {
-	gen, entries, ok := p.blk.entries()
+	gen, entries, ok := p.blk.entries(p.stuck.Load())
+	if !ok {
+		p.stuck.Store(gen)
+	}
 	if !ok || p.blk.word(blockNonce).Load() != p.nonce {
 		return nil
 	}
