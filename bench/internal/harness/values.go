@@ -45,23 +45,9 @@ func newMaker(t kernels.Type, reduces bool, op kernels.Op, ranks int) maker {
 	case kernels.TypeUint64:
 		return typed[uint64]{v, integer[uint64], foldInteger[uint64]}
 	case kernels.TypeFloat16:
-		return typed[kernels.Float16]{v, func(v values, rank int, at int64) kernels.Float16 {
-			if !v.reduces {
-				return kernels.Float16FromBits(uint16(v.hash(rank, at)))
-			}
-			return kernels.Float16FromFloat32(float32(v.small(rank, at)))
-		}, func(op kernels.Op, x []kernels.Float16) kernels.Float16 {
-			return kernels.Float16FromFloat32(foldHalf(op, x))
-		}}
+		return rounded(v, kernels.Float16FromBits, kernels.Float16FromFloat32)
 	case kernels.TypeBFloat16:
-		return typed[kernels.BFloat16]{v, func(v values, rank int, at int64) kernels.BFloat16 {
-			if !v.reduces {
-				return kernels.BFloat16FromBits(uint16(v.hash(rank, at)))
-			}
-			return kernels.BFloat16FromFloat32(float32(v.small(rank, at)))
-		}, func(op kernels.Op, x []kernels.BFloat16) kernels.BFloat16 {
-			return kernels.BFloat16FromFloat32(foldHalf(op, x))
-		}}
+		return rounded(v, kernels.BFloat16FromBits, kernels.BFloat16FromFloat32)
 	case kernels.TypeFloat32:
 		return typed[float32]{v, func(v values, rank int, at int64) float32 {
 			if !v.reduces {
@@ -71,24 +57,10 @@ func newMaker(t kernels.Type, reduces bool, op kernels.Op, ranks int) maker {
 		}, foldFloat[float32]}
 	case kernels.TypeFloat8E4M3: // 4 bits, and powers of two from 2^-9 to 2^8
 		v.sum, v.factors = 16, 8
-		return typed[kernels.Float8E4M3]{v, func(v values, rank int, at int64) kernels.Float8E4M3 {
-			if !v.reduces {
-				return kernels.Float8E4M3FromBits(uint8(v.hash(rank, at)))
-			}
-			return kernels.Float8E4M3FromFloat32(float32(v.small(rank, at)))
-		}, func(op kernels.Op, x []kernels.Float8E4M3) kernels.Float8E4M3 {
-			return kernels.Float8E4M3FromFloat32(foldHalf(op, x))
-		}}
+		return rounded(v, kernels.Float8E4M3FromBits, kernels.Float8E4M3FromFloat32)
 	case kernels.TypeFloat8E5M2: // 3 bits
 		v.sum = 8
-		return typed[kernels.Float8E5M2]{v, func(v values, rank int, at int64) kernels.Float8E5M2 {
-			if !v.reduces {
-				return kernels.Float8E5M2FromBits(uint8(v.hash(rank, at)))
-			}
-			return kernels.Float8E5M2FromFloat32(float32(v.small(rank, at)))
-		}, func(op kernels.Op, x []kernels.Float8E5M2) kernels.Float8E5M2 {
-			return kernels.Float8E5M2FromFloat32(foldHalf(op, x))
-		}}
+		return rounded(v, kernels.Float8E5M2FromBits, kernels.Float8E5M2FromFloat32)
 	case kernels.TypeFloat64:
 		return typed[float64]{v, func(v values, rank int, at int64) float64 {
 			if !v.reduces {
@@ -98,6 +70,21 @@ func newMaker(t kernels.Type, reduces bool, op kernels.Op, ranks int) maker {
 		}, foldFloat[float64]}
 	}
 	panic("no such type: " + t.String())
+}
+
+// rounded are the values of a type that is float32 rounded, by its two ways to make one.
+func rounded[B uint8 | uint16, T interface {
+	kernels.Number
+	Float32() float32
+}](v values, fromBits func(B) T, round func(float32) T) maker {
+	return typed[T]{v, func(v values, rank int, at int64) T {
+		if !v.reduces {
+			return fromBits(B(v.hash(rank, at)))
+		}
+		return round(float32(v.small(rank, at)))
+	}, func(op kernels.Op, x []T) T {
+		return round(foldHalf(op, x))
+	}}
 }
 
 type values struct {
