@@ -867,6 +867,7 @@ func lastMessageProgram() error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("connected")
 	buf := make([]byte, 8)
 	switch c.Rank() {
 	case 1:
@@ -907,6 +908,9 @@ func lastMessageProgram() error {
 
 func TestLastMessages(t *testing.T) {
 	j := ranktest.Start(t, 3, "lastmessage")
+	for _, r := range j.Ranks {
+		require.NoError(t, r.WaitFor("connected", bound))
+	}
 	require.NoError(t, j.Ranks[1].WaitFor("sent", bound))
 	time.Sleep(10 * time.Millisecond)
 	require.NoError(t, j.Ranks[1].Signal(syscall.SIGKILL))
