@@ -419,7 +419,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		msg = e.mem.at(slot, p.Room)
 	}
 	if by == lane.Counted && e.farness.due(in.Next(), n) && len(msg) >= tagBytes+n {
-		e.farness.look(peer, in.Next(), msg)
+		e.farness.look(peer, in.Next(), msg, n)
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}

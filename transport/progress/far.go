@@ -13,11 +13,11 @@ import (
 // cache more slowly than from memory, see stages. Where long messages are copied by the
 // processor they had better go around its cache then.
 //
-// Ranks look at that every so often, at messages that both ends count alike: those are in their
-// sender's cache whatever was found before, and how long a line of one takes to come is
-// compared with a line of the rank's own that is in no cache. It lies where nothing has
+// Ranks look at that every so often, at messages that both ends count alike: the end of
+// those is in their sender's cache whatever was found before, and how long a line of it takes
+// to come is compared with a line of the rank's own that is in no cache. It lies where nothing has
 // asked for it ahead, as processors do for what follows the message before. If it comes late
-// from most peers, this rank's other messages go around the cache. A single line
+// from most peers, this rank's messages go around the cache. A single line
 // is a fair measure: memory has more lines under way at a time, and so is ahead with
 // long messages where a single line takes about as long.
 type farness struct {
@@ -28,7 +28,12 @@ type farness struct {
 	chain    uint64 // 0
 }
 
-const farPages = 16
+const (
+	farPages = 16
+	// farTail is the end of a message that is looked at. It is less than what a
+	// transport takes for a long put.
+	farTail = 2 << 10
+)
 
 // watch begins to look if the transport can be told what comes of it.
 func (f *farness) watch(t transport.Transport, ranks int, p WaitPolicy) {
@@ -54,16 +59,18 @@ func (f *farness) due(epoch uint64, n int) bool {
 	return n >= probeBytes && f.streamer != nil && epoch%probeEvery == 0
 }
 
-// look looks at a message from a peer that came and was not read yet.
-func (f *farness) look(peer int, epoch uint64, msg []byte) {
+// look looks at a message from a peer with n bytes of payload, that came and was not read yet.
+func (f *farness) look(peer int, epoch uint64, msg []byte, n int) {
 	turn := epoch / probeEvery
 	line := f.line(turn)
-	const pages = probeBytes/probePage - 1 // that are whole, wherever they begin
-	page := tagBytes + int(-uint64(uintptr(unsafe.Pointer(&msg[tagBytes])))%probePage) + int(turn%pages)*probePage
+	tail := msg[tagBytes+n/transport.Granule*transport.Granule-farTail:][:farTail]
+	if rest := int(-uint64(uintptr(unsafe.Pointer(&tail[0]))) % probePage); rest < farTail/2 {
+		tail = tail[rest:]
+	}
 	// So that the pages are known.
-	f.chain &= f.read(msg[page:]) + f.read(f.memory[turn%farPages*probePage:])
+	f.chain &= f.read(tail) + f.read(f.memory[turn%farPages*probePage:])
 	t0 := time.Now()
-	f.chain &= f.read(msg[page+probePage/2:])
+	f.chain &= f.read(tail[farTail/4+turn%4*2*stageLine:])
 	t1 := time.Now()
 	f.chain &= f.read(line)
 	cached, memory := t1.Sub(t0), time.Since(t1)

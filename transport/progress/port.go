@@ -38,7 +38,8 @@ type port struct {
 	far *farness // nil for mail
 
 	joiner transport.Joiner // nil: each put by itself
-	joined [3][]byte        // room for the parts of a message
+	joined [4][]byte        // room for the parts of a message
+	apart  int              // bytes at the end of a message that are a part of their own
 
 	// Of detours; see detour.go.
 	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
@@ -180,9 +181,9 @@ func (p *port) outOfCells(op transport.OpKind, peer int, epoch uint64) error {
 func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 	p.stats[o.peer].Messages++
 	p.stats[o.peer].Bytes += uint64(len(data))
+	p.apart = 0
 	if f := p.far; f != nil && f.far && f.due(step.Epoch, len(data)) {
-		f.streamer.Stream(false)
-		defer f.streamer.Stream(true)
+		p.apart = farTail
 	}
 	if !p.faulty {
 		at := p.roads[o.peer].at(direct, o.lanes.slot(p.rank, o.places.Turn(step.Cell)))
@@ -390,7 +391,10 @@ func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix
 		staged += copy(p.stage[prefix:], data)
 	}
 	if whole > 0 && counted && p.joiner != nil && p.via == nil {
-		parts := append(p.joined[:0], padded(p.stage, prefix), data[:whole])
+		parts := append(p.joined[:0], padded(p.stage, prefix), data[:whole-p.apart])
+		if p.apart > 0 {
+			parts = append(parts, data[whole-p.apart:whole])
+		}
 		end := p.stage[prefix:]
 		if rest := copy(end, data[whole:]); rest > 0 {
 			parts = append(parts, padded(end, rest))
@@ -404,8 +408,10 @@ func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix
 	}
 	if whole > 0 {
 		body := at.Add(uint64(prefix))
-		if err := p.put(body, data[:whole], counted, counter); err != nil {
-			return err
+		for from, to := 0, whole-p.apart; from < whole; from, to = to, whole {
+			if err := p.put(body.Add(uint64(from)), data[from:to], counted, counter); err != nil {
+				return err
+			}
 		}
 		end := p.stage[prefix:]
 		if rest := copy(end, data[whole:]); rest > 0 {
