@@ -143,23 +143,27 @@ func TestRun(t *testing.T) {
 		},
 		{
 			name: "others end by themselves", flags: "-n 2",
-			script: `exec 2>/dev/null; trap 'echo bye; exit 0' TERM; [ $WEFT_RANK = 1 ] || { sleep 0.3; exit 4; }; while :; do sleep 0.05; done`,
+			script: `exec 2>/dev/null; trap 'echo bye; exit 0' TERM; [ $WEFT_RANK = 1 ] || { until [ -e trapped ]; do sleep 0.01; done; exit 4; }
+				: >trapped; while :; do sleep 0.05; done`,
 			status: 4, stdout: "[1] bye",
 			stderr: "weft run: rank 0 exited with status 4, ending the others",
 		},
 		{
 			name: "others do not end by themselves", flags: "-n 2 -grace 200ms",
-			script: `trap '' TERM; [ $WEFT_RANK = 1 ] || { sleep 0.3; exit 4; }; while :; do sleep 0.05; done`,
+			script: `trap '' TERM; [ $WEFT_RANK = 1 ] || { until [ -e trapped ]; do sleep 0.01; done; exit 4; }; : >trapped; while :; do sleep 0.05; done`,
 			status: 4, stderr: "weft run: rank 0 exited with status 4, ending the others",
 		},
 		{
 			name: "stopped ranks end too", flags: "-n 2",
-			script: `[ $WEFT_RANK = 1 ] || { sleep 0.3; exit 4; }; kill -STOP $$; sleep 600`,
+			script: `[ $WEFT_RANK = 1 ] || { until [ -e up ]; do sleep 0.01; done; sleep 0.1; exit 4; }; : >up; kill -STOP $$; sleep 600`,
 			status: 4, stderr: "weft run: rank 0 exited with status 4, ending the others",
 		},
 		{
 			name: "keep going", flags: "-n 3 -keep-going",
-			script: `sleep 0.$((2 * WEFT_RANK)); echo $WEFT_RANK; [ $WEFT_RANK = 0 ] || exit $((10 + WEFT_RANK))`, status: 11,
+			// Each waits until the one before it has been seen to end.
+			script: `echo $$ >pid.$WEFT_RANK.tmp; mv pid.$WEFT_RANK.tmp pid.$WEFT_RANK
+				[ $WEFT_RANK = 0 ] || { b=pid.$((WEFT_RANK - 1)); until [ -e $b ]; do sleep 0.01; done; while kill -0 $(cat $b); do sleep 0.01; done 2>/dev/null; sleep 0.05; }
+				echo $WEFT_RANK; [ $WEFT_RANK = 0 ] || exit $((10 + WEFT_RANK))`, status: 11,
 			stdout: "[0] 0\n[1] 1\n[2] 2",
 			stderr: "weft run: rank 1 exited with status 11\nweft run: rank 2 exited with status 12",
 		},
@@ -265,29 +269,30 @@ func TestRunEnvironment(t *testing.T) {
 	require.Contains(t, p.stdout.String(), "[1] WEFT_FAULTS=seed=1\n")
 }
 
-// family is a rank with a child in the background, both noting their ids.
-const family = `echo $$ >rank.$WEFT_RANK
-	sh -c '%s; echo $$ >child.$WEFT_RANK.tmp; mv child.$WEFT_RANK.tmp child.$WEFT_RANK; while :; do sleep 0.05; done' >/dev/null 2>&1 &
+// family is a rank with a child in the background, both noting their ids when their traps
+// are set.
+const family = `sh -c '%s; echo $$ >child.$WEFT_RANK.tmp; mv child.$WEFT_RANK.tmp child.$WEFT_RANK; while :; do sleep 0.05; done' >/dev/null 2>&1 &
+	%s; echo $$ >rank.$WEFT_RANK
 	%s`
 
 func TestRunLeavesNothingBehind(t *testing.T) {
 	const wait = "while :; do sleep 0.05; done"
 	for _, tc := range []struct {
-		name        string
-		child, rank string
-		signals     []os.Signal
-		status      int
+		name              string
+		child, trap, rank string
+		signals           []os.Signal
+		status            int
 	}{
-		{"interrupt", "true", wait, []os.Signal{os.Interrupt}, 130},
-		{"terminate", "true", wait, []os.Signal{syscall.SIGTERM}, 143},
-		{"hang up", "true", wait, []os.Signal{syscall.SIGHUP}, 129},
-		{"children that ignore signals", `trap "" TERM INT`, wait, []os.Signal{os.Interrupt}, 130},
-		{"ranks that handle it", "true", `trap 'exit 0' INT; ` + wait, []os.Signal{os.Interrupt}, 0},
-		{"second signal kills", `trap "" TERM INT`, `trap '' TERM INT; ` + wait, []os.Signal{os.Interrupt, os.Interrupt}, 137},
-		{"other signals pass", `trap "" USR1`, `trap 'exit 9' USR1; ` + wait, []os.Signal{syscall.SIGUSR1}, 9},
-		{"ranks end before their children", "true", "while [ ! -e child.$WEFT_RANK ]; do sleep 0.01; done", nil, 0},
-		{"ranks end before stubborn children", `trap "" TERM`, "while [ ! -e child.$WEFT_RANK ]; do sleep 0.01; done", nil, 0},
-		{"rank fails before its children", `trap "" TERM`, "while [ ! -e child.$WEFT_RANK ]; do sleep 0.01; done; exit 5", nil, 5},
+		{"interrupt", "true", "true", wait, []os.Signal{os.Interrupt}, 130},
+		{"terminate", "true", "true", wait, []os.Signal{syscall.SIGTERM}, 143},
+		{"hang up", "true", "true", wait, []os.Signal{syscall.SIGHUP}, 129},
+		{"children that ignore signals", `trap "" TERM INT`, "true", wait, []os.Signal{os.Interrupt}, 130},
+		{"ranks that handle it", "true", `trap 'exit 0' INT`, wait, []os.Signal{os.Interrupt}, 0},
+		{"second signal kills", `trap "" TERM INT`, `trap 'echo $$ >heard.$WEFT_RANK' TERM INT`, wait, []os.Signal{os.Interrupt, os.Interrupt}, 137},
+		{"other signals pass", `trap "" USR1`, `trap 'exit 9' USR1`, wait, []os.Signal{syscall.SIGUSR1}, 9},
+		{"ranks end before their children", "true", "true", "while [ ! -e child.$WEFT_RANK ]; do sleep 0.01; done", nil, 0},
+		{"ranks end before stubborn children", `trap "" TERM`, "true", "while [ ! -e child.$WEFT_RANK ]; do sleep 0.01; done", nil, 0},
+		{"rank fails before its children", `trap "" TERM`, "true", "while [ ! -e child.$WEFT_RANK ]; do sleep 0.01; done; exit 5", nil, 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -295,13 +300,14 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 			for _, s := range tc.signals {
 				signal.Notify(make(chan os.Signal, 1), s)
 			}
-			script := fmt.Sprintf(family, tc.child, tc.rank)
+			script := fmt.Sprintf(family, tc.child, tc.trap, tc.rank)
 			p := start(t, "", "run", "-n", "3", "-keep-going", "-grace", "300ms", "--", "sh", "-c", script)
 			pids := append(p.pids(t, "rank.?", 3), p.pids(t, "child.?", 3)...)
-			time.Sleep(100 * time.Millisecond) // traps are set
-			for _, s := range tc.signals {
+			for i, s := range tc.signals {
+				if i > 0 { // equal signals are merged if the first is not taken yet
+					p.pids(t, "heard.?", 3)
+				}
 				require.NoError(t, p.Process.Signal(s))
-				time.Sleep(200 * time.Millisecond) // so that equal signals are not merged
 			}
 			require.Equal(t, tc.status, p.end(t), p.stderr.String())
 			requireGone(t, pids)
@@ -322,7 +328,7 @@ func TestRunKilled(t *testing.T) {
 
 // TestRunKilledWithChildren: what ranks have started ends as well, however deaf it is.
 func TestRunKilledWithChildren(t *testing.T) {
-	script := fmt.Sprintf(family, `trap "" TERM INT HUP`, "while :; do sleep 0.05; done")
+	script := fmt.Sprintf(family, `trap "" TERM INT HUP`, "true", "while :; do sleep 0.05; done")
 	p := start(t, "", "run", "-n", "2", "--", "sh", "-c", script)
 	pids := append(p.pids(t, "rank.?", 2), p.pids(t, "child.?", 2)...)
 	t.Cleanup(func() {
