@@ -281,8 +281,13 @@ func TestManyRanks(t *testing.T) {
 }
 
 // agreementProgram waits in a loop of calls for what happens, and reports its record.
-// By a signal it fails.
+// By a signal it fails. Once it runs, a call has WEFT_TEST_DEADLINE.
 func agreementProgram() error {
+	starved := startGauge()
+	deadline, err := time.ParseDuration(os.Getenv("WEFT_TEST_DEADLINE"))
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c, err := comm.Init(context.Background())
@@ -302,10 +307,15 @@ func agreementProgram() error {
 		close(aborted)
 	}()
 	for k := 0; err == nil; k++ {
+		call, done := ctx, context.CancelFunc(func() {})
 		if k == 20 {
 			fmt.Println("running")
 		}
-		err = AllReduce(ctx, c, make([]int8, 9), make([]int8, 9), kernels.Sum)
+		if k >= 20 {
+			call, done = context.WithTimeout(ctx, deadline)
+		}
+		err = AllReduce(call, c, make([]int8, 9), make([]int8, 9), kernels.Sum)
+		done()
 	}
 	r, err := stays(c, err)
 	if err != nil {
@@ -316,7 +326,9 @@ func agreementProgram() error {
 		return err
 	}
 	fmt.Printf("record %s;\n", line)
-	return c.Close()
+	err = c.Close()
+	fmt.Printf("starved for %d ms\n", starved().Milliseconds())
+	return err
 }
 
 // recordIn reads the record that a rank reported.
@@ -352,11 +364,11 @@ func TestOneRecordProcesses(t *testing.T) {
 					t.Parallel()
 					limit <- struct{}{}
 					defer func() { <-limit }()
-					timeout := "20s"
+					deadline := "20s"
 					if tt.way == "" && tt.how == syscall.SIGSTOP {
-						timeout = "1s"
+						deadline = "1s"
 					}
-					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+tt.way, "WEFT_TIMEOUT="+timeout)
+					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+tt.way, "WEFT_TEST_DEADLINE="+deadline)
 					for _, r := range j.Ranks {
 						require.NoError(t, r.WaitFor("running", 30*time.Second))
 					}
@@ -427,34 +439,49 @@ func TestIsolated(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("ranks=%d/victim=%d/%s", n, victim, way), func(t *testing.T) {
 					t.Parallel()
-					j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+way, "WEFT_TIMEOUT=1s")
-					for _, r := range j.Ranks {
-						require.NoError(t, r.WaitFor("running", 30*time.Second))
-					}
-					stop(t, j.Ranks[victim])
-					if way != "" {
-						require.NoError(t, j.Ranks[(victim+1)%n].Signal(syscall.SIGUSR1))
-					}
-					var others reportedRecord
-					for r, rank := range j.Ranks {
-						if r != victim {
-							others = recordIn(t, rank, 20*time.Second)
-							require.False(t, others.Isolated)
-						}
-					}
-					require.NoError(t, j.Ranks[victim].Signal(syscall.SIGCONT))
-					record := recordIn(t, j.Ranks[victim], 20*time.Second)
-					require.True(t, record.Isolated, "%+v", record)
-					require.Equal(t, others.Text+"; "+comm.ErrIsolated.Error(), record.Text)
-					record.Isolated, record.Text = false, others.Text
-					require.Equal(t, others, record)
-					for _, rank := range j.Ranks {
-						require.NoError(t, rank.Wait(20*time.Second), rank.Output())
-					}
+					unlessHungry(t, func() (int, error) { return isolate(t, n, victim, way) })
 				})
 			}
 		}
 	}
+}
+
+// isolate makes the job of TestIsolated.
+func isolate(t *testing.T, n, victim int, way string) (starved int, wrong error) {
+	j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+way, "WEFT_TEST_DEADLINE=1s")
+	for _, r := range j.Ranks {
+		require.NoError(t, r.WaitFor("running", time.Minute))
+	}
+	stop(t, j.Ranks[victim])
+	if way != "" {
+		require.NoError(t, j.Ranks[(victim+1)%n].Signal(syscall.SIGUSR1))
+	}
+	var others reportedRecord
+	for r, rank := range j.Ranks {
+		if r != victim {
+			if others = recordIn(t, rank, 20*time.Second); others.Isolated {
+				wrong = fmt.Errorf("rank %d was excluded: %+v", r, others)
+			}
+		}
+	}
+	require.NoError(t, j.Ranks[victim].Signal(syscall.SIGCONT))
+	record := recordIn(t, j.Ranks[victim], 20*time.Second)
+	for r, rank := range j.Ranks {
+		require.NoError(t, rank.Wait(20*time.Second), rank.Output())
+		if r != victim {
+			starved = max(starved, number(t, rank.Output(), "starved for"))
+		}
+	}
+	if wrong != nil {
+		return starved, wrong
+	}
+	if !record.Isolated {
+		return starved, fmt.Errorf("the victim was not excluded: %+v", record)
+	}
+	require.Equal(t, others.Text+"; "+comm.ErrIsolated.Error(), record.Text)
+	record.Isolated, record.Text = false, others.Text
+	require.Equal(t, others, record)
+	return starved, nil
 }
 
 // TestFabricErrorTravels: the phase that failed for good on one rank is in the error

@@ -280,7 +280,7 @@ func TestDeviceAllocs(t *testing.T) {
 // A rank that does not come is named on all that did, and the communicator ends.
 func TestDeviceMissing(t *testing.T) {
 	needDevice(t)
-	cs := local(t, 3, comm.WithTimeout(300*time.Millisecond))
+	cs := local(t, 3, comm.WithTimeout(time.Second))
 	onDevices(t, cs, func(c *comm.Communicator, d *comm.Device, s cuda.Stream) error {
 		mem, err := comm.AllocDevice(context.Background(), c, 4096)
 		if err != nil {

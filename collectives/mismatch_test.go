@@ -514,7 +514,7 @@ var testLong = os.Getenv("WEFT_TEST_LONG") != ""
 // TestMismatch: every way in which one rank may call something else than the
 // others, each rank in turn. All get an error that says who called what.
 func TestMismatch(t *testing.T) {
-	const hard = 10 * time.Second // this is about 2 seconds, but for a machine that is busy
+	const hard = 15 * time.Second // this is about 2 seconds, but for a machine that is busy
 	var g errgroup.Group
 	g.SetLimit(24) // most of it is waiting
 	var mu sync.Mutex

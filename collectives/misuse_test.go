@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -115,7 +117,7 @@ func TestCancelled(t *testing.T) {
 	require.Equal(t, comm.ReasonCanceled, abort.Reason)
 	require.Contains(t, abort.Call, "Barrier #1")
 	for _, c := range cs { // and for ever
-		require.Eventually(t, func() bool { return c.AsyncErr() != nil }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.AsyncErr() != nil }, bound, time.Millisecond)
 		require.ErrorIs(t, Barrier(context.Background(), c), comm.ErrAborted)
 		require.ErrorIs(t, c.AsyncErr(), comm.ErrAborted)
 	}
@@ -145,8 +147,9 @@ func TestDoneBefore(t *testing.T) {
 // whoever was first.
 func TestBothDeadlines(t *testing.T) {
 	cs := local(t, 3)
+	deadline := time.Now().Add(100 * time.Millisecond)
 	for _, err := range each(cs[:2], func(c *comm.Communicator) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
 		defer cancel()
 		return Barrier(ctx, c)
 	}) {
@@ -183,7 +186,7 @@ func TestMismatchAfterClose(t *testing.T) {
 		cs := local(t, 2)
 		require.NoError(t, Broadcast(ctx, cs[0], make([]int8, 4), 0))
 		require.ErrorIs(t, Broadcast(ctx, cs[1], make([]int8, 5), 0), comm.ErrMismatch)
-		require.Eventually(t, func() bool { return cs[0].AsyncErr() != nil }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return cs[0].AsyncErr() != nil }, bound, time.Millisecond)
 		require.ErrorIs(t, cs[0].Close(), comm.ErrMismatch)
 		require.NoError(t, cs[1].Close(), "told before")
 	})
@@ -217,16 +220,17 @@ func TestAbortedChildren(t *testing.T) {
 
 // TestDeadline: the error names the rank that did not come.
 func TestDeadline(t *testing.T) {
+	const late = 400 * time.Millisecond // so that the others have come, on any machine
 	for _, tt := range []struct {
 		name string
 		opts []comm.Option
 		ctx  func() (context.Context, context.CancelFunc)
 	}{
-		{"of the communicator", []comm.Option{comm.WithTimeout(100 * time.Millisecond)}, func() (context.Context, context.CancelFunc) {
+		{"of the communicator", []comm.Option{comm.WithTimeout(late)}, func() (context.Context, context.CancelFunc) {
 			return context.Background(), func() {}
 		}},
 		{"of the context", nil, func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(context.Background(), 100*time.Millisecond)
+			return context.WithTimeout(context.Background(), late)
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -271,13 +275,24 @@ func TestAbort(t *testing.T) {
 	require.ErrorIs(t, none.AsyncErr(), comm.ErrNil)
 }
 
+// waitsIn says whether a goroutine waits for data in a function of some package.
+func waitsIn(function string) bool {
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, function+"(") && strings.Contains(stack, "progress.(*") {
+			return true
+		}
+	}
+	return false
+}
+
 // TestConcurrent: a second collective at the same time is refused; the first goes on.
 func TestConcurrent(t *testing.T) {
 	ctx := context.Background()
 	cs := local(t, 2)
 	first := make(chan error, 1)
 	go func() { first <- Barrier(ctx, cs[0]) }()
-	time.Sleep(100 * time.Millisecond) // it has begun
+	require.Eventually(t, func() bool { return waitsIn("collectives.Barrier") }, bound, time.Millisecond) // it has begun
 	require.ErrorIs(t, AllReduce(ctx, cs[0], []int{0}, []int{0}, kernels.Sum), comm.ErrConcurrent)
 	require.NoError(t, Barrier(ctx, cs[1]))
 	require.NoError(t, <-first)

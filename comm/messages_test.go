@@ -56,7 +56,7 @@ func TestNonsenseMessage(t *testing.T) {
 			require.Equal(t, ReasonFailed, abort.Reason)
 			require.ErrorContains(t, err, "from rank 1: a message of kind 99")
 			require.NotContains(t, err.Error(), "collective 0")
-			require.Eventually(t, func() bool { return errors.Is(cs[1].AsyncErr(), ErrAborted) }, time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return errors.Is(cs[1].AsyncErr(), ErrAborted) }, 10*time.Second, time.Millisecond)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -67,12 +68,19 @@ func channels(t testing.TB, results []result) []Channel {
 	return cs
 }
 
-// freePort returns an address on the loopback interface that nobody uses.
+// freePort returns an address on the loopback interface that nobody uses. It is none of
+// those that the system gives to whoever asks for any, as another test may at this moment.
 func freePort(t testing.TB) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var err error
+	for range 100 {
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))); err == nil {
+			defer ln.Close()
+			return ln.Addr().String()
+		}
+	}
 	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
+	return ""
 }
 
 // leaks returns a check that goroutines and descriptors are no more than now.
@@ -85,7 +93,7 @@ func leaks(t testing.TB) func() {
 	goroutines, fds := count()
 	return func() {
 		t.Helper()
-		for end := time.Now().Add(3 * time.Second); ; {
+		for end := time.Now().Add(10 * time.Second); ; {
 			g, f := count()
 			if g <= goroutines && f <= fds {
 				return
@@ -328,7 +336,7 @@ func TestConnectMissing(t *testing.T) {
 		require.Equal(t, []int{1, 3, 4}, je.Ranks, "process %d: %v", i, r.err)
 		require.ErrorContains(t, r.err, "ranks 1, 3, 4")
 	}
-	require.Less(t, time.Since(start), 3*time.Second)
+	require.Less(t, time.Since(start), 10*time.Second)
 	for _, r := range connectAll(t, 300*time.Millisecond, envs[3:], nil) { // no rank 0
 		var je *JoinError
 		require.ErrorAs(t, r.err, &je)
@@ -347,9 +355,12 @@ func TestConnectCanceled(t *testing.T) {
 	var wg sync.WaitGroup
 	var others []result
 	var err error
-	wg.Go(func() { others = connectAll(t, 20*time.Second, envs[:1], nil) })
+	wg.Go(func() {
+		others = connectAll(t, 20*time.Second, envs[:1], func(_ int, p *party) {
+			p.log = slog.New(hook{slog.DiscardHandler, "weft: rank joined", cancel})
+		})
+	})
 	wg.Go(func() { _, err = Connect(ctx, Config{LookupEnv: envs[1].lookup}) })
-	time.AfterFunc(300*time.Millisecond, cancel)
 	wg.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, others[0].err, ErrCanceled)
@@ -383,7 +394,7 @@ func TestUnresponsive(t *testing.T) {
 		if err = cs[0].Send(1, Message{Data: data}); err != nil {
 			break
 		}
-		require.Less(t, time.Since(start), time.Second)
+		require.Less(t, time.Since(start), 10*time.Second)
 	}
 	require.ErrorIs(t, err, ErrUnresponsive)
 	require.ErrorIs(t, err, ErrGone)

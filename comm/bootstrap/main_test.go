@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -120,6 +121,23 @@ func (talker) HandleGone(peer int, err error) {
 	say("gone %d at=%d gone=%t", peer, time.Now().UnixNano(), errors.Is(err, ErrGone))
 }
 
+// joinTeller is a log that says which ranks rank 0 has let in.
+type joinTeller struct{ slog.Handler }
+
+func (joinTeller) Enabled(context.Context, slog.Level) bool { return true }
+
+func (joinTeller) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "weft: rank joined" {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "peer" {
+				say("joined %s", a.Value)
+			}
+			return true
+		})
+	}
+	return nil
+}
+
 // agent obeys commands.
 func agent(ctx context.Context) {
 	var c Channel
@@ -133,7 +151,7 @@ func agent(ctx context.Context) {
 		case "connect":
 			var err error
 			cctx, cancel := context.WithTimeout(ctx, time.Duration(a)*time.Millisecond)
-			c, err = Connect(cctx, Config{})
+			c, err = Connect(cctx, Config{Logger: slog.New(joinTeller{slog.DiscardHandler})})
 			cancel()
 			if err != nil {
 				say("connect failed: %v", err)

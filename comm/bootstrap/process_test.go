@@ -120,15 +120,15 @@ func TestProcessesReconnect(t *testing.T) {
 
 // TestProcessKilled checks how soon the others know, also when they are busy.
 func TestProcessKilled(t *testing.T) {
+	const limit = 5 * time.Second // of a busy machine; without the end of the connection it would be more
 	for _, tt := range []struct {
 		name  string
 		nodes bool
 		spin  bool
-		limit time.Duration
 	}{
-		{"idle", false, false, time.Second},
-		{"spinning", false, true, time.Second},
-		{"nodes", true, false, time.Second},
+		{"idle", false, false},
+		{"spinning", false, true},
+		{"nodes", true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			more := env{"GOMAXPROCS": "1"}
@@ -159,7 +159,7 @@ func TestProcessKilled(t *testing.T) {
 				require.True(t, gone)
 				after := time.Unix(0, at).Sub(start)
 				t.Logf("known after %v", after)
-				require.Less(t, after, tt.limit)
+				require.Less(t, after, limit)
 			}
 			ranks[1].do("send 2 1")
 			require.Regexp(t, "^false", ranks[1].expect("sent"))
@@ -204,7 +204,7 @@ func TestProcessStopped(t *testing.T) {
 			_, err := fmt.Sscan(ranks[0].expect("closed"), &ok, &ms)
 			require.NoError(t, err)
 			require.False(t, ok, "not all was delivered")
-			require.Less(t, ms, 1000)
+			require.Less(t, ms, 5000, "less than Close waits by itself")
 			require.NoError(t, ranks[2].cmd.Process.Signal(syscall.SIGCONT))
 			for range 200 {
 				ranks[2].expect("msg 1 kind=1")
@@ -229,14 +229,15 @@ func TestProcessUnresponsive(t *testing.T) {
 // TestProcessMissing checks that ranks that wait learn who dies meanwhile.
 func TestProcessMissing(t *testing.T) {
 	ranks := startRanks(t, job(3, nil)[:2])
-	ranks[0].do("connect 1000")
-	ranks[1].do("connect 1000")
+	ranks[0].do("connect 20000") // it gives up before rank 1 does
+	ranks[1].do("connect 1500")
 	for _, r := range ranks {
 		require.Contains(t, r.expect("connect failed:"), "rank 2")
 	}
+	ranks[0].expect("joined 1")
 	ranks[0].do("connect 20000")
 	ranks[1].do("connect 20000")
-	time.Sleep(200 * time.Millisecond)
+	ranks[0].expect("joined 1")
 	require.NoError(t, ranks[1].cmd.Process.Kill())
 	require.Contains(t, ranks[0].expect("connect failed:"), "process is gone: rank 1")
 }

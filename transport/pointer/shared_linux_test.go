@@ -188,15 +188,14 @@ func TestNothingLeaks(t *testing.T) {
 		require.NoError(t, m.Free(), "again")
 	}
 	cycle()
-	// What the collector would close is closed now, and not counted either way.
-	runtime.GC()
+	runtime.GC() // what the collector would close is closed about now
 	files, maps := held(t)
 	for range 1000 {
 		cycle()
 	}
 	f, p := held(t)
-	require.Equal(t, files, f, "descriptors")
-	require.Equal(t, maps, p, "mappings")
+	require.LessOrEqual(t, f, files, "descriptors")
+	require.LessOrEqual(t, p, maps, "mappings")
 	require.LessOrEqual(t, len(*a.table.Load()), 8, "ids are used again")
 	require.NoError(t, a.Close())
 	require.NoError(t, b.Close())

@@ -312,6 +312,7 @@ func TestMailWaitEnds(t *testing.T) {
 						}
 					}
 					watch := m.NewWatch()
+					start := time.Now()
 					watch.Begin(ctx, timeout, background)
 					watch.Watch()
 					var wg sync.WaitGroup
@@ -321,7 +322,6 @@ func TestMailWaitEnds(t *testing.T) {
 							t.Error(err)
 						}
 					})
-					start := time.Now()
 					err := watch.Wait(2)
 					wg.Wait()
 					require.Less(t, time.Since(start), bound)

@@ -219,7 +219,7 @@ func TestShortsOwed(t *testing.T) {
 					n = 1000
 				}
 				e := es[me]
-				e.Begin(context.Background(), time.Second, uint64(k+1), 7)
+				e.Begin(context.Background(), 20*time.Second, uint64(k+1), 7)
 				e.BeginShort()
 				both := k == taken && answers
 				if me == 0 || both {
