@@ -684,7 +684,7 @@ func TestCommitMismatch(t *testing.T) {
 // parts of the call are done.
 func TestCommitDeadline(t *testing.T) {
 	for late := 1; late < 3; late++ {
-		cs := local(t, 3, comm.WithCommit(), comm.WithTimeout(50*time.Millisecond))
+		cs := local(t, 3, comm.WithCommit(), comm.WithTimeout(200*time.Millisecond))
 		some := false
 		for r, err := range each(cs, func(c *comm.Communicator) error {
 			if c.Rank() == late {

@@ -44,6 +44,7 @@ func Main(m *testing.M, programs map[string]func() error) {
 type Job struct {
 	Ranks []*Rank
 	id    string
+	temp  string   // the directory for temporary files of its processes, and of nobody else's
 	files []string // what was there before
 }
 
@@ -80,11 +81,11 @@ func Start(t testing.TB, n int, program string, env ...string) *Job {
 	var token [16]byte
 	rand.Read(token[:])
 	job := hex.EncodeToString(token[:])
-	j := &Job{id: job, files: strayFiles()}
+	j := &Job{id: job, temp: t.TempDir(), files: strayFiles()}
 	for r := range n {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), programEnv+"="+program,
-			"WEFT_RANK="+strconv.Itoa(r), "WEFT_SIZE="+strconv.Itoa(n), "WEFT_JOB="+job, "WEFT_TOKEN="+job)
+			"WEFT_RANK="+strconv.Itoa(r), "WEFT_SIZE="+strconv.Itoa(n), "WEFT_JOB="+job, "WEFT_TOKEN="+job, "TMPDIR="+j.temp)
 		cmd.Env = append(cmd.Env, env...)
 		j.start(t, cmd)
 	}
@@ -162,8 +163,8 @@ func (j *Job) Succeed(t testing.TB, d time.Duration) {
 	}
 }
 
-// Leftovers returns what is left of the job: its processes, and new files
-// named after weft where shared memory and sockets might be.
+// Leftovers returns what is left of the job: its processes, its temporary files, and new
+// files named after weft where shared memory might be.
 func (j *Job) Leftovers() []string {
 	var left []string
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -172,6 +173,8 @@ func (j *Job) Leftovers() []string {
 			left = append(left, filepath.Dir(path))
 		}
 	}
+	temporary, _ := filepath.Glob(filepath.Join(j.temp, "*"))
+	left = append(left, temporary...)
 	for _, f := range strayFiles() {
 		if !slices.Contains(j.files, f) {
 			left = append(left, f)
@@ -181,10 +184,6 @@ func (j *Job) Leftovers() []string {
 }
 
 func strayFiles() []string {
-	var all []string
-	for _, dir := range []string{"/dev/shm", os.TempDir()} {
-		files, _ := filepath.Glob(filepath.Join(dir, "*weft*"))
-		all = append(all, files...)
-	}
-	return all
+	files, _ := filepath.Glob("/dev/shm/*weft*")
+	return files
 }
