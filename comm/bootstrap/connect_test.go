@@ -357,7 +357,8 @@ func TestConnectCanceled(t *testing.T) {
 	var err error
 	wg.Go(func() {
 		others = connectAll(t, 20*time.Second, envs[:1], func(_ int, p *party) {
-			p.log = slog.New(hook{slog.DiscardHandler, "weft: rank joined", cancel})
+			// Once rank 1 knows it, too: before that it just ends the connection.
+			p.log = slog.New(hook{slog.DiscardHandler, "weft: rank joined", func() { time.AfterFunc(300*time.Millisecond, cancel) }})
 		})
 	})
 	wg.Go(func() { _, err = Connect(ctx, Config{LookupEnv: envs[1].lookup}) })
