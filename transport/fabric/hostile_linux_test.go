@@ -185,6 +185,7 @@ func abuse(t testing.TB, f *Transport, e transport.Endpoint) {
 func TestHostileBlocks(t *testing.T) {
 	for _, mode := range []Mode{ModeDefault, ModeStrict, ModeFast} {
 		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel() // most of it is waiting for owners that are stuck
 			seed := rand.Uint64()
 			t.Logf("seed %#x", seed)
 			rng := rand.New(rand.NewPCG(seed, 0))
