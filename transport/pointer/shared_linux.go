@@ -55,6 +55,12 @@ func importSharedMemory(x transport.Exported, h handle) (*memory, error) {
 	return m, err
 }
 
+// enlargeFrom is the least memory, in bytes, that gets large pages. Before it makes one the
+// kernel has each processor put away what it has noted of pages, one caller after the other.
+// That is a millisecond, but seconds on a machine whose processors are taken by others: too
+// much for the memory of a communicator, which is less than this, as programs make many.
+const enlargeFrom = 8 << 20
+
 func mapShared(file *os.File, visible uint64, owner bool) (*memory, error) {
 	b, err := mapped.Map(file, int(visible+mapped.PageSize()), !owner)
 	if err != nil {
@@ -64,7 +70,9 @@ func mapShared(file *os.File, visible uint64, owner bool) (*memory, error) {
 		return nil, fmt.Errorf("pointer: map %d bytes of shared memory: %w", visible, err)
 	}
 	if owner {
-		mapped.Enlarge(file, b)
+		if visible >= enlargeFrom {
+			mapped.Enlarge(file, b)
+		}
 		if err := mapped.Allocate(file, 0, int64(len(b))); err != nil {
 			return nil, fmt.Errorf("pointer: %d bytes of shared memory: %w", len(b), errors.Join(err, mapped.Unmap(b), file.Close()))
 		}
