@@ -126,9 +126,15 @@ type Streamer interface {
 // A Joiner is a transport that makes one operation of several counted puts, where that is
 // less work.
 type Joiner interface {
-	// PutCountedParts is a PutCounted of each of the parts, one behind the other from dst
-	// on. Their bytes may be counted all at once.
-	PutCountedParts(c Completion, dst Handle, parts [][]byte, counterOffset uint64) error
+	// PutCountedParts is a PutCounted of each of the parts, at its offset from dst. Their
+	// bytes may be counted all at once. What lies between them must be bound as well.
+	PutCountedParts(c Completion, dst Handle, parts []Part, counterOffset uint64) error
+}
+
+// A Part is some of what several puts bring.
+type Part struct {
+	Offset uint64 // from where the first of them begins, a multiple of Granule
+	Src    []byte
 }
 
 // A Waker wakes the owner of memory whose words were changed by a store instead of an

@@ -51,13 +51,10 @@ func (t *Transport) issue(completion transport.Completion, h transport.Handle, a
 // enlist keeps a started operation until it is submitted.
 func (c *Completion) enlist(o *op) {
 	if len(o.rest) > 0 { // each is one of its own
-		each := *o
-		each.rest = nil
-		each.n = len(o.local)
-		c.enlist(&each)
-		for _, src := range o.rest {
-			each.offset += uint64(each.n)
-			each.local, each.n = src, len(src)
+		for _, p := range o.rest {
+			each := *o
+			each.offset += p.Offset
+			each.local, each.n, each.rest, each.span = p.Src, len(p.Src), nil, 0
 			c.enlist(&each)
 		}
 		return
@@ -85,7 +82,7 @@ func (c *Completion) enlist(o *op) {
 // target checks what an operation names. cast is the kind of endpoint that the
 // operation takes, align what its offset must be a multiple of.
 func (t *Transport) target(o *op, h transport.Handle, align, cast uint64) (*endpoint, error) {
-	n := uint64(o.n)
+	n := uint64(max(o.n, o.span))
 	name := func(r Rule, e *endpoint, err error) *RuleError {
 		return t.broken(r, o.kind.String(), err).at(e, h.Offset, n)
 	}
@@ -159,7 +156,7 @@ func (t *Transport) checkCounter(o *op, e *endpoint, h transport.Handle) error {
 		return name(RuleCounterAlign, transport.ErrAlign)
 	case o.counter > e.size || e.size-o.counter < 8:
 		return name(RuleBounds, transport.ErrBounds).because(fmt.Sprintf("the endpoint has %d", e.size))
-	case o.counter < h.Offset+uint64(o.n) && h.Offset < o.counter+counterBytes(t.strict()):
+	case o.counter < h.Offset+uint64(max(o.n, o.span)) && h.Offset < o.counter+counterBytes(t.strict()):
 		return name(RuleCounterShared, transport.ErrBounds).because(fmt.Sprintf("with its data at %d", h.Offset))
 	}
 	return nil

@@ -39,15 +39,13 @@ func (o *op) performWhole() bool {
 		return o.perform(0)
 	}
 	for _, p := range o.parts {
-		v, at := p.enter(), o.offset
+		v := p.enter()
 		if o.counts && o.n >= early && v != nil {
 			o.ownCounter(v)
 		}
-		ok := v != nil && o.write(v, at, o.local)
-		at += uint64(len(o.local))
-		for _, src := range o.rest {
-			ok = ok && o.write(v, at, src)
-			at += uint64(len(src))
+		ok := v != nil && o.write(v, o.offset, o.local)
+		for _, p := range o.rest {
+			ok = ok && o.write(v, o.offset+p.Offset, p.Src)
 		}
 		ok = ok && o.count(v, o.n)
 		p.leave()

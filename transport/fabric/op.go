@@ -21,9 +21,10 @@ type op struct {
 	counter uint64
 	offset  uint64
 	n       int
-	local   []byte   // source, or destination of what is fetched
-	rest    [][]byte // further sources of a put, for what follows at the endpoint
-	operand []byte   // of an atom
+	local   []byte           // source, or destination of what is fetched
+	rest    []transport.Part // further sources of a put, from the same offset
+	span    int              // bytes from there to the end of what is put, if n is not that
+	operand []byte           // of an atom
 
 	owned bool   // the source may change: it was copied, or read
 	sum   uint64 // of the source, strict mode only

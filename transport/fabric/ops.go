@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weft-go/weft/kernels"
 	"github.com/weft-go/weft/transport"
@@ -24,16 +25,16 @@ func (t *Transport) PutCounted(c transport.Completion, dst transport.Handle, src
 
 // PutCountedParts implements [transport.Joiner]. In the fast mode the parts are one
 // operation, unless their phase may fail.
-func (t *Transport) PutCountedParts(c transport.Completion, dst transport.Handle, parts [][]byte, counterOffset uint64) error {
-	o := &op{kind: transport.OpPutCounted, counts: true, counter: counterOffset}
+func (t *Transport) PutCountedParts(c transport.Completion, dst transport.Handle, parts []transport.Part, counterOffset uint64) error {
+	o := &op{kind: transport.OpPutCounted, counts: true, counter: counterOffset, rest: parts}
 	for _, p := range parts {
-		if o.n += len(p); len(p)%transport.Granule != 0 {
-			o.n = len(p) // which is refused
-			break
+		switch {
+		case p.Offset > math.MaxInt/2:
+			return t.broken(RuleBounds, o.kind.String(), transport.ErrBounds).because(fmt.Sprintf("a part at %d", p.Offset))
+		case (p.Offset|uint64(len(p.Src)))%transport.Granule != 0:
+			return t.broken(RuleAlign, o.kind.String(), transport.ErrAlign).because(fmt.Sprintf("a part of %d bytes at %d", len(p.Src), p.Offset))
 		}
-	}
-	if len(parts) > 0 {
-		o.local, o.rest = parts[0], parts[1:]
+		o.n, o.span = o.n+len(p.Src), max(o.span, int(p.Offset)+len(p.Src))
 	}
 	return t.issue(c, dst, transport.Granule, kindUnicast, o.n/transport.Granule, o)
 }

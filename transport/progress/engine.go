@@ -404,7 +404,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	msg := other
+	msg, shift := other, 0
 	if by != lane.None {
 		e.t.Fence(transport.FenceAcquire)
 		p := in.places.Turn(in.Turn())
@@ -415,16 +415,17 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 				return nil, fmt.Errorf("progress: a message from rank %d in a cell without a slot: %w", peer, transport.ErrBounds)
 			}
 		}
-		slot := e.lanes.slot(peer, p)
-		msg = e.mem.at(slot, p.Room)
-	}
-	if by == lane.Counted && e.farness.due(in.Next(), n) && len(msg) >= tagBytes+n {
-		e.farness.look(peer, in.Next(), msg, n)
+		msg = e.mem.at(e.lanes.slot(peer, p), p.Room)
+		shift = int(in.places.Shift(p, in.Next(), length))
 	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
 	e.group.told[peer].Told(getBulletin(msg))
+	msg = msg[tagBytes+shift:][:n:n]
+	if by == lane.Counted && e.farness.due(in.Next(), n) {
+		e.farness.look(peer, in.Next(), msg)
+	}
 	switch by {
 	case lane.Counted:
 		if _, err := in.Counted(got, length); err != nil {
@@ -445,7 +446,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	}
 	in.part++
 	e.used = true
-	return msg[tagBytes : tagBytes+n : tagBytes+n], nil
+	return msg, nil
 }
 
 // find waits for the next message of a peer on a transport that may fail.

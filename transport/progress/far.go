@@ -59,11 +59,11 @@ func (f *farness) due(epoch uint64, n int) bool {
 	return n >= probeBytes && f.streamer != nil && epoch%probeEvery == 0
 }
 
-// look looks at a message from a peer with n bytes of payload, that came and was not read yet.
-func (f *farness) look(peer int, epoch uint64, msg []byte, n int) {
+// look looks at a message from a peer that came and was not read yet.
+func (f *farness) look(peer int, epoch uint64, msg []byte) {
 	turn := epoch / probeEvery
 	line := f.line(turn)
-	tail := msg[tagBytes+n/transport.Granule*transport.Granule-farTail:][:farTail]
+	tail := msg[len(msg)/transport.Granule*transport.Granule-farTail:][:farTail]
 	if rest := int(-uint64(uintptr(unsafe.Pointer(&tail[0]))) % probePage); rest < farTail/2 {
 		tail = tail[rest:]
 	}

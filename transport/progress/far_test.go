@@ -68,7 +68,7 @@ func TestFarLooks(t *testing.T) {
 	var f farness
 	f.watch(&streamTold{}, 2, WaitPolicy{})
 	f.lags[1] = 2 * probeLag
-	msg := make([]byte, tagBytes+probeBytes+40)
+	msg := make([]byte, probeBytes+40)
 	for i := range msg {
 		msg[i] = byte(rand.Uint32())
 	}
@@ -77,7 +77,7 @@ func TestFarLooks(t *testing.T) {
 		require.False(t, f.due(epoch, probeBytes-1))
 		if f.due(epoch, probeBytes) {
 			looks++
-			f.look(1, epoch, msg, probeBytes+int(epoch)%40)
+			f.look(1, epoch, msg[:probeBytes+int(epoch)%40])
 		}
 	}
 	require.Equal(t, 3*farPages, looks)

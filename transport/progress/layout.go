@@ -186,7 +186,9 @@ func (l Layout) shortRows() int {
 
 // lanes is where the lanes of collectives lie, mail where the mail lanes do.
 func (l Layout) lanes() lanes {
-	return newLanes(0, l.Cells, l.Spares, l.SpareSlots, l.SlotBytes, l.Renewals)
+	lanes := newLanes(0, l.Cells, l.Spares, l.SpareSlots, l.SlotBytes, l.Renewals)
+	lanes.head = tagBytes
+	return lanes
 }
 
 func (l Layout) mail() lanes {
@@ -209,6 +211,7 @@ func (l Layout) complete() (lanes, mail lanes) {
 type lanes struct {
 	base                        uint64
 	primaries, cells, slotBytes int
+	head                        uint64 // see [lane.NewPlaces]
 
 	bytes          uint64 // of a lane
 	headers, slots uint64 // where they begin in a lane
@@ -291,7 +294,7 @@ func (l *lanes) header(from, cell int) uint64 {
 
 // places are those of a lane's primaries to begin with.
 func (l *lanes) places() lane.Places {
-	return lane.NewPlaces(l.primaries, uint64(l.slotBytes), l.slotsBytes)
+	return lane.NewPlaces(l.primaries, uint64(l.slotBytes), l.slotsBytes, l.head)
 }
 
 // slot is the offset of a place in the lane's slots.

@@ -19,9 +19,18 @@ func TestPlaces(t *testing.T) {
 	if raceEnabled { // one goroutine does it all
 		seeds = 30
 	}
+	shifts := map[uint64]bool{}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
-		l := newLanes(0, 1+r.IntN(3), 40, 1+r.IntN(20), 256, 2)
+		// In units, or so that messages move in their slots, all but their heads.
+		unit := uint64(16)
+		if seed%2 == 1 {
+			unit = 256
+		}
+		l := newLanes(0, 1+r.IntN(3), 40, 1+r.IntN(20), int(16*unit), 2)
+		if unit > 16 {
+			l.head = 16
+		}
 		tr := pointer.NewLocal()
 		mem, err := tr.Alloc(l.bytes)
 		require.NoError(t, err)
@@ -36,9 +45,9 @@ func TestPlaces(t *testing.T) {
 		renewals := 0
 		in := lane.NewReceiver(l.shape())
 		for {
-			length := uint64(16 * (1 + r.IntN(3)))
+			length := unit * uint64(1+r.IntN(3))
 			if r.IntN(4) == 0 {
-				length = uint64(16 * (1 + r.IntN(16)))
+				length = unit * uint64(1+r.IntN(16))
 			}
 			step, err := p.open(&o, length)
 			if err != nil && renewals < l.renewals { // as the receiver does
@@ -55,25 +64,38 @@ func TestPlaces(t *testing.T) {
 				break
 			}
 			at := o.places.Of(step.Epoch)
-			require.LessOrEqual(t, at.At+length, l.bytes-l.slots+uint64(renewals)*l.more.slotsBytes, "seed %d", seed)
-			require.LessOrEqual(t, length, at.Room, "seed %d", seed)
-			for i := at.At; i < at.At+length; i++ {
-				require.False(t, dirty[i], "seed %d: message %d of %d bytes at %d, where a late one may land", seed, step.Epoch, length, at.At)
+			shift := o.places.Shift(at, step.Epoch, length)
+			shifts[shift] = true
+			require.LessOrEqual(t, at.At+length+shift, l.bytes-l.slots+uint64(renewals)*l.more.slotsBytes, "seed %d", seed)
+			require.LessOrEqual(t, length+shift, at.Room, "seed %d", seed)
+			lies := func(f func(i uint64)) {
+				for i := range length {
+					if i < l.head {
+						f(at.At + i)
+					} else {
+						f(at.At + i + shift)
+					}
+				}
 			}
+			lies(func(i uint64) {
+				if dirty[i] {
+					require.Fail(t, "a late one may land", "seed %d: message %d of %d bytes at %d, %d behind its head", seed, step.Epoch, length, at.At, shift)
+				}
+			})
 			moved := step.Cell != in.Primary()
 			if moved {
 				to, ok := got.Next(in.Next(), length)
 				require.True(t, ok, "seed %d", seed)
 				require.Equal(t, at, to, "seed %d", seed)
+				require.Equal(t, shift, got.Shift(to, in.Next(), length), "seed %d", seed)
 			} else {
 				require.Equal(t, at, got.Of(in.Next()), "seed %d", seed)
+				require.Equal(t, shift, got.Shift(at, in.Next(), length), "seed %d", seed)
 			}
 			for step.Do == lane.Start {
 				clean := r.IntN(3) != 0
 				if !clean && step.Path != lane.Header {
-					for i := at.At; i < at.At+length; i++ {
-						dirty[i] = true
-					}
+					lies(func(i uint64) { dirty[i] = true })
 				}
 				step = s.Report(step, clean)
 			}
@@ -90,4 +112,5 @@ func TestPlaces(t *testing.T) {
 			require.NoError(t, s.Credit(0, in.Next()))
 		}
 	}
+	require.Greater(t, len(shifts), 5)
 }

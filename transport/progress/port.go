@@ -37,9 +37,9 @@ type port struct {
 
 	far *farness // nil for mail
 
-	joiner transport.Joiner // nil: each put by itself
-	joined [4][]byte        // room for the parts of a message
-	apart  int              // bytes at the end of a message that are a part of their own
+	joiner transport.Joiner  // nil: each put by itself
+	joined [4]transport.Part // room for the parts of a message
+	apart  int               // bytes at the end of a message that are a part of their own
 
 	// Of detours; see detour.go.
 	detour   func(ctx context.Context, peer int, m []byte) error // may be nil
@@ -49,7 +49,7 @@ type port struct {
 }
 
 // stageBytes is the length up to which a message is put together in one piece.
-const stageBytes = 512
+const stageBytes = lane.InOnePiece
 
 // Retry says how phases are tried again. Zero fields have their defaults.
 type Retry struct {
@@ -186,8 +186,8 @@ func (p *port) send(o *outEnd, step lane.Step, prefix int, data []byte) error {
 		p.apart = farTail
 	}
 	if !p.faulty {
-		at := p.roads[o.peer].at(direct, o.lanes.slot(p.rank, o.places.Turn(step.Cell)))
-		if err := p.message(at, true, o.lanes.counter(p.rank, step.Cell), prefix, data); err != nil {
+		at := p.target(o, step)
+		if err := p.message(o, step, at, prefix, data); err != nil {
 			return err
 		}
 		report, err := p.end(o.peer)
@@ -356,7 +356,7 @@ func (p *port) try(o *outEnd, step lane.Step, prefix int, data []byte) (transpor
 	if step.Path == lane.Header {
 		err = p.red(at, o.Value(step))
 	} else {
-		err = p.message(at, step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell), prefix, data)
+		err = p.message(o, step, at, prefix, data)
 	}
 	if err != nil {
 		return transport.Report{}, err
@@ -374,13 +374,14 @@ func (p *port) store(o *outEnd, step lane.Step, prefix int, data []byte) error {
 		return access.Raise(at.Offset, o.Value(step))
 	}
 	p.via = access
-	err := p.message(at, step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell), prefix, data)
+	err := p.message(o, step, at, prefix, data)
 	p.via = nil
 	return err
 }
 
-// message starts the puts of a message.
-func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix int, data []byte) error {
+// message starts the puts of a message, for a step of it, to the place of its cell.
+func (p *port) message(o *outEnd, step lane.Step, at transport.Handle, prefix int, data []byte) error {
+	counted, counter := step.Path == lane.Counted, o.lanes.counter(p.rank, step.Cell)
 	// Everything that does not fill units of its own goes through the stage, the
 	// end of data behind the prefix: the transport may read both until the phase
 	// ends.
@@ -390,32 +391,25 @@ func (p *port) message(at transport.Handle, counted bool, counter uint64, prefix
 	} else {
 		staged += copy(p.stage[prefix:], data)
 	}
-	if whole > 0 && counted && p.joiner != nil && p.via == nil {
-		parts := append(p.joined[:0], padded(p.stage, prefix), data[:whole-p.apart])
-		if p.apart > 0 {
-			parts = append(parts, data[whole-p.apart:whole])
-		}
-		end := p.stage[prefix:]
-		if rest := copy(end, data[whole:]); rest > 0 {
-			parts = append(parts, padded(end, rest))
-		}
-		err := p.joiner.PutCountedParts(p.phase, at, parts, counter)
-		clear(parts) // keep nothing of the caller's
-		return err
+	if whole == 0 {
+		return p.put(at, padded(p.stage, staged), counted, counter)
 	}
-	if err := p.put(at, padded(p.stage, staged), counted, counter); err != nil {
-		return err
+	body := uint64(prefix) + o.places.Shift(o.places.Of(step.Epoch), step.Epoch, uint64(roundUp(prefix+len(data))))
+	parts := append(p.joined[:0], transport.Part{Src: padded(p.stage, prefix)}, transport.Part{Offset: body, Src: data[:whole-p.apart]})
+	if from := whole - p.apart; from < whole {
+		parts = append(parts, transport.Part{Offset: body + uint64(from), Src: data[from:whole]})
 	}
-	if whole > 0 {
-		body := at.Add(uint64(prefix))
-		for from, to := 0, whole-p.apart; from < whole; from, to = to, whole {
-			if err := p.put(body.Add(uint64(from)), data[from:to], counted, counter); err != nil {
-				return err
-			}
-		}
-		end := p.stage[prefix:]
-		if rest := copy(end, data[whole:]); rest > 0 {
-			return p.put(body.Add(uint64(whole)), padded(end, rest), counted, counter)
+	end := p.stage[prefix:]
+	if rest := copy(end, data[whole:]); rest > 0 {
+		parts = append(parts, transport.Part{Offset: body + uint64(whole), Src: padded(end, rest)})
+	}
+	defer clear(parts) // keep nothing of the caller's
+	if counted && p.joiner != nil && p.via == nil {
+		return p.joiner.PutCountedParts(p.phase, at, parts, counter)
+	}
+	for _, part := range parts {
+		if err := p.put(at.Add(part.Offset), part.Src, counted, counter); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -142,7 +142,7 @@ func checkPutCounted(t *testing.T, open New) {
 	}
 }
 
-// checkPutCountedParts: parts lie one behind the other, and all are counted.
+// checkPutCountedParts: parts lie at their offsets, and all are counted.
 func checkPutCountedParts(t *testing.T, open New) {
 	rng := random(t)
 	g := openGroup(t, open, 2, large)
@@ -150,29 +150,43 @@ func checkPutCountedParts(t *testing.T, open New) {
 	if !ok {
 		t.Skip("each put is one of its own")
 	}
-	for _, lengths := range [][]int{nil, {16}, {0, 32}, {16, 0, 48}, {16, 4096}, {16, 65536, 16}, {160, 16, 8192, 32}} {
-		for _, off := range offsets {
-			n := 0
-			var parts [][]byte
-			for _, k := range lengths {
-				parts = append(parts, unaligned(k))
-				fill(rng, parts[len(parts)-1])
-				n += copy(g.want[1][off+uint64(n):], parts[len(parts)-1])
+	put := func(c transport.Completion, off uint64, parts []transport.Part) error {
+		return j.PutCountedParts(c, transport.Handle{ID: g.peer[0][1].ID(), Offset: off}, parts, counterAt)
+	}
+	for _, gap := range []int{0, 16, 4096} {
+		for _, lengths := range [][]int{nil, {16}, {0, 32}, {16, 0, 48}, {16, 4096}, {16, 65536, 16}, {160, 16, 8192, 32}} {
+			for _, off := range offsets {
+				at, n := 0, 0
+				var parts []transport.Part
+				for i, k := range lengths {
+					src := unaligned(k)
+					fill(rng, src)
+					at += gap * i
+					parts = append(parts, transport.Part{Offset: uint64(at), Src: src})
+					copy(g.want[1][off+uint64(at):], src)
+					at, n = at+k, n+k
+				}
+				rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+				g.phase(0, func(c transport.Completion) error { return put(c, off, parts) })
+				g.counted(1, counterAt, n)
+				g.check("parts of %v bytes at %d, %d apart", lengths, off, gap)
 			}
-			g.phase(0, func(c transport.Completion) error {
-				return j.PutCountedParts(c, transport.Handle{ID: g.peer[0][1].ID(), Offset: off}, parts, counterAt)
-			})
-			g.counted(1, counterAt, n)
-			g.check("parts of %v bytes at %d", lengths, off)
 		}
 	}
-	for _, lengths := range [][]int{{8, 8}, {16, 24}, {24, 16}} {
-		var parts [][]byte
-		for _, k := range lengths {
-			parts = append(parts, unaligned(k))
-		}
-		err := j.PutCountedParts(g.done[0], transport.Handle{ID: g.peer[0][1].ID(), Offset: offsets[0]}, parts, counterAt)
-		require.ErrorIs(t, err, transport.ErrAlign, "parts of %v bytes", lengths)
+	part := func(offset uint64, n int) transport.Part { return transport.Part{Offset: offset, Src: make([]byte, n)} }
+	for _, tt := range []struct {
+		err   error
+		parts [2]transport.Part
+	}{
+		{transport.ErrAlign, [2]transport.Part{part(0, 8), part(8, 8)}},
+		{transport.ErrAlign, [2]transport.Part{part(0, 16), part(16, 24)}},
+		{transport.ErrAlign, [2]transport.Part{part(0, 24), part(32, 16)}},
+		{transport.ErrAlign, [2]transport.Part{part(0, 16), part(24, 16)}},
+		{transport.ErrBounds, [2]transport.Part{part(0, 32), part(1<<40, 32)}},
+		{transport.ErrBounds, [2]transport.Part{part(1<<40, 32), part(0, 32)}},
+		{transport.ErrBounds, [2]transport.Part{part(1<<64-16, 32), part(0, 32)}},
+	} {
+		require.ErrorIs(t, put(g.done[0], offsets[0], tt.parts[:]), tt.err, "parts %v", tt.parts)
 	}
 	g.check("after parts that were refused")
 }

@@ -14,19 +14,29 @@ type Span struct {
 // messages before were clean, and have nothing left to do. So the new cell gets the rest
 // of the old one's slot, if its message fits, and a slot that was never used
 // otherwise. Many small messages that fail take no more slots than one large one.
+//
+// To write a line of which the receiver's cache has a copy takes twice as long. Such copies
+// are gone when a lane comes back to a slot if messages are about as long as slots. Shorter
+// ones lie at another place of their slot each time, all but their head, which tells how
+// long they are: see Shift.
 type Places struct {
+	head    uint64 // that does not move; 0: nothing does
 	turns   []Span
-	last    []uint64 // length of the last message of each
+	last    []uint64 // bytes up to the end of the last message of each
 	slot    uint64   // size of a slot
 	fresh   uint64   // the first slot that was never used
 	end     uint64   // of the slots
 	without switchboard
 }
 
+// InOnePiece is up to how many bytes a message lies in one piece.
+const InOnePiece = 512
+
 // NewPlaces returns the places of a lane with slots of a size, of which there are as
-// many as fit in all.
-func NewPlaces(primaries int, slot, all uint64) Places {
-	p := Places{turns: make([]Span, primaries), last: make([]uint64, primaries), slot: slot}
+// many as fit in all. The first head bytes of messages do not move in them, or nothing if
+// head is 0.
+func NewPlaces(primaries int, slot, all, head uint64) Places {
+	p := Places{head: head, turns: make([]Span, primaries), last: make([]uint64, primaries), slot: slot}
 	p.start(all)
 	return p
 }
@@ -43,6 +53,20 @@ func (p *Places) Turn(i int) Span { return p.turns[i] }
 
 // Of is the place of the primary of an epoch.
 func (p *Places) Of(epoch uint64) Span { return p.turns[epoch%uint64(len(p.turns))] }
+
+// Shift is how far behind its head the rest of an epoch's message lies at a place, length
+// bytes in all.
+func (p *Places) Shift(at Span, epoch, length uint64) uint64 {
+	if p.head == 0 || length <= InOnePiece {
+		return 0
+	}
+	const line = 64
+	body := (length - p.head + line - 1) &^ (line - 1)
+	if at.Room < p.head+2*body {
+		return 0
+	}
+	return epoch / uint64(len(p.turns)) % ((at.Room - p.head) / body) * body
+}
 
 // Next is the place of a cell that takes the place of an epoch's primary with a
 // message of length bytes, if there is one.
@@ -75,5 +99,5 @@ func (p *Places) Take(epoch, length uint64, moved bool) {
 		}
 		p.turns[i] = to
 	}
-	p.last[i] = length
+	p.last[i] = p.Shift(p.turns[i], epoch, length) + length
 }
