@@ -49,6 +49,7 @@ type shorts struct {
 	behind bool   // some peer is to be told what was taken
 	again  bool   // the next is most likely such a one: lines go both ways
 	pair   bool   // and of two lines
+	stays  bool   // ranks share processors, see stay
 	fence  atomic.Uint32
 }
 
@@ -66,6 +67,8 @@ type shortPeer struct {
 	held  uint64 // the exchange of the last of them
 	said  uint64 // of them those that this rank has said by done to be done with
 	told  uint64 // the exchange in which the peer was last told what this rank is done with
+
+	stay stay
 }
 
 // shortRow is what a rank's memory has for one peer, which writes it.
@@ -114,6 +117,7 @@ func (e *Engine) openShorts() error {
 		return nil
 	}
 	s := &shorts{base: e.layout.shorts(), peers: make([]shortPeer, e.layout.Ranks), slots: shortLongs, near: shortLine}
+	s.stays = e.cfg.Policy.Oversubscribed && !e.cfg.Policy.InProcess
 	if e.layout.ManyShorts {
 		s.slots, s.near = shortSlots, len(shortSlot{}.body)
 	}
@@ -350,16 +354,26 @@ func (e *Engine) awaitShort(peer int, at *atomic.Uint64, word uint64) error {
 	if !s.rung {
 		e.ringShorts()
 	}
+	p := &s.peers[peer]
 	polls, _ := e.wait.spins()
+	stays := s.stays && p.stay.due()
+	if stays {
+		polls = stayPolls
+	}
 	for range min(polls, eagerPolls) {
 		if at.Load() == word {
+			if stays {
+				p.stay.paid()
+			}
 			return nil
 		}
 		e.wait.stats.Pauses++
 		spinPause(1)
 	}
+	if stays {
+		p.stay.failed()
+	}
 	e.tellEnded()
-	p := &s.peers[peer]
 	offset := s.row(peer) + uint64(uintptr(unsafe.Pointer(at))-uintptr(unsafe.Pointer(p.in)))
 	got, err := e.wait.until(offset, word&^shortSignature, peer)
 	if err != nil || got == word {

@@ -29,8 +29,10 @@ import (
 // Where two processors' caches are far apart, what one has just written comes from its cache
 // more slowly than from memory. Ranks look at that from time to time: every so often a
 // payload has lines in the writer's cache as well as in memory, and the reader sees which
-// come sooner. If those in the cache don't with most peers, a rank writes around it. See
-// FillStage.
+// come sooner. It says so in a word of its own, with a bit for each peer, at which that one looks
+// as often. If lines from its cache come late to most, a rank writes around it; where ranks
+// share processors, if they do to any, as some always read them from their own processor's
+// cache and all go at the pace of the last. See FillStage.
 //
 // Slots are larger together than a processor's own cache. To write a line that another
 // processor has a copy of takes longer than anything else here, twice as long as to read it
@@ -45,8 +47,11 @@ type stages struct {
 	unheard bool // something was published since the last ring
 	fence   atomic.Uint32
 
-	probes bool // time says something of the caches
-	far    bool // what most peers get from this rank's cache comes late
+	rank   int
+	every  uint64 // in how many rounds caches are looked at; 0: never, time says nothing of them
+	shared bool   // ranks share processors
+	late   uint64 // peers, as bits, from whose caches lines come late
+	far    bool   // lines from this rank's cache come late to the others
 	chain  uint64
 }
 
@@ -55,7 +60,7 @@ type stagePeer struct {
 	area  []byte // nil at this rank
 	waker transport.Waker
 	ended uint64 // rounds that the peer has ended, as far as is known
-	lag   int    // above 0: the peer's cache is no nearer than memory
+	lag   int    // above 0: the peer's cache is no nearer than memory for this rank
 }
 
 const (
@@ -67,10 +72,16 @@ const (
 	// farBytes are the least that are written around the cache.
 	farBytes = 4 << 10
 	// In how many rounds one is looked at, of how many bytes at least, and how often one
-	// way must have been the faster to be taken for that.
-	probeEvery = 8
-	probeBytes = 16 << 10
-	probeLag   = 3
+	// way must have been the faster to be taken for that. Where ranks share processors they
+	// have several peers to look at, and less time.
+	probeEvery       = 8
+	sharedProbeEvery = 32
+	probeBytes       = 16 << 10
+	probeLag         = 3
+	// cachedNs is what so many lines of a payload don't take from memory, one after another.
+	cachedNs = 50 * probeBytes / probePage
+
+	lateWord = 8 // of a rank's stage
 
 	// stageRanks is up to how many ranks there are stages: everybody looks at everybody.
 	stageRanks = 16
@@ -92,7 +103,7 @@ func (e *Engine) openStages() error {
 	}
 	s := &stages{
 		slots: uint64(l.StageSlots), bytes: uint64(l.StageBytes), own: e.mem.bytes[l.stages():][:l.stageArea()],
-		peers: make([]stagePeer, l.Ranks),
+		peers: make([]stagePeer, l.Ranks), rank: e.rank, shared: e.cfg.Policy.Oversubscribed,
 	}
 	m := e.t.(transport.Mapper)
 	for i, p := range e.peers {
@@ -105,7 +116,13 @@ func (e *Engine) openStages() error {
 		}
 		s.peers[i].waker = e.shorts.peers[i].waker
 	}
-	s.probes = !e.cfg.Policy.InProcess && !e.cfg.Policy.Oversubscribed
+	switch {
+	case e.cfg.Policy.InProcess:
+	case s.shared:
+		s.every = sharedProbeEvery
+	default:
+		s.every = probeEvery
+	}
 	e.stages = s
 	return nil
 }
@@ -176,6 +193,7 @@ func (e *Engine) FarStages() bool { return e.stages.far }
 func (e *Engine) PublishStage(t uint64, n int, kept bool) {
 	s := e.stages
 	if !kept && s.probed(t, n) {
+		s.hearLate()
 		at := s.payload(t, n)
 		s.layProbes(t, s.own[at:at+uint64(n)])
 	}
@@ -214,7 +232,7 @@ func (e *Engine) TakeStage(peer int, t uint64, n int, kept bool) ([]byte, error)
 	at := s.payload(t, n)
 	b := p.area[at : at+uint64(n) : at+uint64(n)]
 	if !kept && s.probed(t, n) {
-		s.probe(p, t, b)
+		s.probe(peer, t, b)
 	}
 	return b, nil
 }
@@ -271,7 +289,7 @@ const probePage = 4 << 10
 
 // probed says whether the payload of round t has such lines.
 func (s *stages) probed(t uint64, n int) bool {
-	return s.probes && n >= probeBytes && t%probeEvery == 0
+	return s.every > 0 && n >= probeBytes && t%s.every == 0
 }
 
 // layProbes puts the lines of a payload where they are looked for.
@@ -291,28 +309,48 @@ func (s *stages) layProbes(t uint64, b []byte) {
 // lines memory has more under way at a time, so that it is well ahead where they take about
 // as long, and the processor may have asked for some of them ahead. Where caches are near
 // they take a fifth.
-func (s *stages) probe(p *stagePeer, t uint64, b []byte) {
+func (s *stages) probe(peer int, t uint64, b []byte) {
 	atCached, atMemory := probeLines(t)
 	s.chase(b, 0) // so that the pages are known
 	t0 := time.Now()
 	s.chase(b, atCached)
 	t1 := time.Now()
 	s.chase(b, atMemory)
-	if cached, memory := t1.Sub(t0), time.Since(t1); 5*cached > 3*memory {
+	s.judge(peer, t1.Sub(t0), time.Since(t1))
+}
+
+// judge takes how long lines took to come from a peer's cache, and from memory, and tells
+// the peer if that is news.
+func (s *stages) judge(peer int, cached, memory time.Duration) {
+	if memory < cachedNs {
+		return // another rank on this processor has read them already
+	}
+	p := &s.peers[peer]
+	if 5*cached > 3*memory {
 		p.lag = min(p.lag+1, probeLag)
 	} else {
 		p.lag = max(p.lag-1, -probeLag)
 	}
+	late := s.late &^ (1 << peer)
+	if p.lag > 0 {
+		late |= 1 << peer
+	}
+	if late != s.late {
+		s.late = late
+		mapped.Word(s.own, lateWord).Store(late)
+	}
+}
+
+// hearLate takes what the peers say of this rank's cache.
+func (s *stages) hearLate() {
 	late, peers := 0, 0
 	for i := range s.peers {
-		if p := &s.peers[i]; p.area != nil {
+		if area := s.peers[i].area; area != nil {
 			peers++
-			if p.lag > 0 {
-				late++
-			}
+			late += int(mapped.Word(area, lateWord).Load() >> s.rank & 1)
 		}
 	}
-	s.far = 2*late > peers
+	s.far = 2*late > peers || s.shared && late > 0
 }
 
 // chase reads a line of each page, one after the other.

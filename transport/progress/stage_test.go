@@ -168,3 +168,86 @@ func TestStageStop(t *testing.T) {
 		}
 	}
 }
+
+// TestStageLate: what readers find of a rank's cache turns its stage, and no other's: if lines
+// come late to most of them, or to any where ranks share processors.
+func TestStageLate(t *testing.T) {
+	const near, memory, far = 299 * time.Nanosecond, 500 * time.Nanosecond, 301 * time.Nanosecond // 3/5 are as good as far
+	for _, shared := range []bool{false, true} {
+		es := open(t, staged(4), nil)
+		judge := func(cached time.Duration, readers ...int) {
+			for _, r := range readers {
+				es[r].stages.judge(0, cached, memory)
+			}
+		}
+		far0 := func() bool {
+			for me, e := range es {
+				e.stages.shared = shared
+				e.stages.hearLate()
+				require.False(t, me > 0 && e.FarStages(), "rank %d", me)
+			}
+			return es[0].FarStages()
+		}
+		judge(near, 1, 2, 3)
+		judge(far, 1, 1)
+		require.Equal(t, shared, far0(), "one of three")
+		judge(far, 2, 3)
+		require.Equal(t, shared, far0(), "that takes as many readings as said otherwise")
+		judge(far, 2)
+		require.True(t, far0())
+		for range 100 {
+			judge(far, 1, 2, 3)
+		}
+		judge(near, 1, 1, 2, 2)
+		require.True(t, far0(), "all were late for long")
+		for _, r := range []int{1, 2, 3} {
+			es[r].stages.judge(0, 10, cachedNs-1)
+		}
+		require.True(t, far0(), "lines that somebody has read before say nothing")
+		judge(near, 1, 2)
+		require.Equal(t, shared, far0(), "one of three again")
+		judge(near, 3, 3, 3)
+		require.False(t, far0())
+	}
+}
+
+// TestStageProbes: payloads have lines that are looked at in some rounds, and go as they are.
+func TestStageProbes(t *testing.T) {
+	l := staged(2)
+	l.StageBytes = probeBytes
+	es := open(t, l, nil)
+	for _, e := range es {
+		require.Zero(t, e.stages.every, "time says nothing of goroutines")
+		e.stages.every = 3
+	}
+	together(t, 2, func(me int) error {
+		e := es[me]
+		for round := range uint64(50) {
+			e.Begin(context.Background(), time.Minute, round+1, 7)
+			slot, err := e.OpenStage(round, probeBytes)
+			if err != nil {
+				return err
+			}
+			for i := range slot {
+				slot[i] = byte(i*7 + i>>8 + me + int(round))
+			}
+			e.stages.far = true
+			e.PublishStage(round, probeBytes, false)
+			if e.stages.far != (round%3 != 0) {
+				return fmt.Errorf("round %d: peers are not heard in time", round)
+			}
+			got, err := e.TakeStage(1-me, round, probeBytes, false)
+			if err != nil {
+				return err
+			}
+			e.stages.peers[1-me].lag = -probeLag // whatever this machine's caches are like
+			for i := range got {
+				if got[i] != byte(i*7+i>>8+1-me+int(round)) {
+					return fmt.Errorf("round %d: byte %d is wrong", round, i)
+				}
+			}
+			e.EndStage(round)
+		}
+		return nil
+	})
+}
