@@ -236,11 +236,11 @@ func TestStageProbes(t *testing.T) {
 			if e.stages.far != (round%3 != 0) {
 				return fmt.Errorf("round %d: peers are not heard in time", round)
 			}
+			e.stages.peers[1-me].lag = -probeLag // whatever this machine's caches are like
 			got, err := e.TakeStage(1-me, round, probeBytes, false)
 			if err != nil {
 				return err
 			}
-			e.stages.peers[1-me].lag = -probeLag // whatever this machine's caches are like
 			for i := range got {
 				if got[i] != byte(i*7+i>>8+1-me+int(round)) {
 					return fmt.Errorf("round %d: byte %d is wrong", round, i)
