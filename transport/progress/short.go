@@ -93,7 +93,7 @@ const (
 	shortLine = 64
 	// Of a ring, where ranks share processors and where they don't: so many calls whoever gives
 	// only may be ahead. A processor that is shared changes hands as often less.
-	shortSlots = 16
+	shortSlots = 64
 	shortLongs = 4 // of longer messages always
 	shortBytes = uint64(unsafe.Sizeof(shortRow{}))
 	placeBytes = uint64(unsafe.Sizeof(shortPlaces{}))
