@@ -18,7 +18,8 @@ type Span struct {
 // To write a line of which the receiver's cache has a copy takes twice as long. Such copies
 // are gone when a lane comes back to a slot if messages are about as long as slots. Shorter
 // ones lie at another place of their slot each time, all but their head, which tells how
-// long they are: see Shift.
+// long they are: see Shift. What takes a dirty cell's place in the rest of a slot stays where
+// it is, so that messages that fail take twice their length on average, and not half a slot.
 type Places struct {
 	head    uint64 // that does not move; 0: nothing does
 	turns   []Span
@@ -57,15 +58,12 @@ func (p *Places) Of(epoch uint64) Span { return p.turns[epoch%uint64(len(p.turns
 // Shift is how far behind its head the rest of an epoch's message lies at a place, length
 // bytes in all.
 func (p *Places) Shift(at Span, epoch, length uint64) uint64 {
-	if p.head == 0 || length <= InOnePiece {
+	if p.head == 0 || length <= InOnePiece || at.Room < p.slot {
 		return 0
 	}
 	const line = 64
 	body := (length - p.head + line - 1) &^ (line - 1)
-	if at.Room < p.head+2*body {
-		return 0
-	}
-	return epoch / uint64(len(p.turns)) % ((at.Room - p.head) / body) * body
+	return epoch / uint64(len(p.turns)) % max(1, (at.Room-p.head)/body) * body
 }
 
 // Next is the place of a cell that takes the place of an epoch's primary with a
