@@ -41,6 +41,9 @@ func (r *runner) short(o *operation, dst []byte) (done bool, err error) {
 func (r *runner) exchange(k plan.Collective, root int, dst, src []byte) error {
 	e, me := r.e, r.e.Rank()
 	e.BeginShort()
+	if r.ranks == 2 && swaps[k] {
+		return r.swap(k, dst, src)
+	}
 	switch k {
 	case plan.AllToAll, plan.ReduceScatter:
 		n := len(src) / r.ranks
@@ -101,6 +104,49 @@ func (r *runner) exchange(k plan.Collective, root int, dst, src []byte) error {
 	return e.EndShort()
 }
 
+// swaps are the calls in which each of two ranks gives to the other.
+var swaps = [plan.Barrier + 1]bool{
+	plan.AllReduce: true, plan.ReduceScatter: true, plan.AllGather: true, plan.AllToAll: true, plan.Barrier: true,
+}
+
+// swap is exchange between two ranks that both give. What can be done before the other's block is
+// there is done while it is on its way.
+func (r *runner) swap(k plan.Collective, dst, src []byte) error {
+	e, me := r.e, r.e.Rank()
+	peer := 1 - me
+	give, own := src, src
+	if k == plan.AllToAll || k == plan.ReduceScatter {
+		n := len(src) / 2
+		give, own = src[peer*n:][:n], src[me*n:][:n]
+	}
+	e.GiveShort(peer, give)
+	if len(dst) >= ownLeast && !same(dst, src) {
+		cache.Own(dst)
+	}
+	n := len(own)
+	if k == plan.AllToAll || k == plan.AllGather {
+		copy(dst[me*n:], own)
+	}
+	data, err := e.TakeShort(peer, n)
+	if err != nil {
+		return err
+	}
+	switch k {
+	case plan.AllReduce, plan.ReduceScatter:
+		// Not in x.srcs, from which pointers would have to be cleared, and not put together
+		// from a literal: that is copied by loads that are wider than the stores before them,
+		// and such a load waits until these are in the cache.
+		var srcs [2][]byte
+		srcs[me], srcs[peer] = own, data
+		if err := r.x.reduce(dst, srcs[:], true, 2); err != nil {
+			return err
+		}
+	case plan.AllToAll, plan.AllGather:
+		copy(dst[peer*n:], data)
+	}
+	return e.EndShort()
+}
+
 // takeAll takes what all give to this rank, in rank order.
 func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 	x, e, me := &r.x, r.e, r.e.Rank()
@@ -111,18 +157,6 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 	}
 	prefix := k == plan.Scan || k == plan.Exscan
 	reduces := k == plan.AllReduce || k == plan.Reduce || k == plan.ReduceScatter || prefix
-	if reduces && r.ranks == 2 && !prefix {
-		data, err := e.TakeShort(1-me, n)
-		if err != nil {
-			return err
-		}
-		// Not in x.srcs, from which pointers would have to be cleared.
-		srcs := [2][]byte{own, data}
-		if me == 1 {
-			srcs = [2][]byte{data, own}
-		}
-		return x.reduce(dst, srcs[:], true, 2)
-	}
 	srcs := x.srcs[:0]
 	for p := range giversOf(k, me, r.ranks) {
 		data := own

@@ -171,11 +171,9 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 	if p.sent-p.heard >= s.ring(len(data)) && !e.awaitSlot(peer, len(data)) {
 		return
 	}
-	slot, long := &p.out.slots[p.sent&(s.slots-1)%shortSlots], &p.out.long[p.sent%shortLongs]
+	number := p.sent
+	slot := &p.out.slots[number&(s.slots-1)%shortSlots]
 	p.sent++
-	p.last, p.owed = s.number, 0
-	e.stats[peer].Messages++
-	e.stats[peer].Bytes += uint64(len(data))
 	switch {
 	case len(data) == 8: // without a call
 		copy(slot.head[:8], data)
@@ -184,11 +182,15 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 	case len(data) <= s.near:
 		copy(slot.body[:], data)
 	case len(data) > fewLines && p.outPlaces != nil:
-		copy(p.outPlaces[(p.sent-1)%uint64(len(p.outPlaces))][:], data)
+		copy(p.outPlaces[number%uint64(len(p.outPlaces))][:], data)
 	default:
-		copy(long[:], data)
+		copy(p.out.long[number%shortLongs][:], data)
 	}
 	release.Store(&slot.word, p.sent<<shortSignatureBits|uint64(e.signature)&shortSignature)
+	// Only now, while the message is on its way.
+	p.last, p.owed = s.number, 0
+	e.stats[peer].Messages++
+	e.stats[peer].Bytes += uint64(len(data))
 }
 
 // TakeShort waits for what a peer gives, n bytes, and returns it. It may be read until
@@ -196,38 +198,42 @@ func (e *Engine) GiveShort(peer int, data []byte) {
 func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	s := e.shorts
 	p := &s.peers[peer]
-	slot := &p.in.slots[p.taken&(s.slots-1)%shortSlots]
-	word := (p.taken+1)<<shortSignatureBits | uint64(e.signature)&shortSignature
+	number := p.taken
+	slot := &p.in.slots[number&(s.slots-1)%shortSlots]
+	word := (number+1)<<shortSignatureBits | uint64(e.signature)&shortSignature
+	var data []byte
+	line := false
+	switch {
+	case n <= len(slot.head):
+		data, line = slot.head[:n:n], true
+	case n <= s.near:
+		data, line = slot.body[:n:n], n <= shortLine
+	case n > fewLines && p.places != nil:
+		data = p.places[number%uint64(len(p.places))][:n:n]
+	default:
+		data = p.in.long[number%shortLongs][:n:n]
+	}
+	// All that is to be noted is noted before the message is there: then others wait.
+	p.taken++
+	p.owed++
+	p.held = s.number
+	p.heard = p.sent
+	if p.last == s.number {
+		p.heard-- // the peer may still have to take that
+		if line {
+			s.again = true
+			s.pair = s.pair || n > len(slot.head)
+		}
+	}
+	if p.owed >= s.ring(n)/2 {
+		s.behind = true
+	}
 	if slot.word.Load() != word {
 		if err := e.awaitShort(peer, &slot.word, word); err != nil {
 			return nil, err
 		}
 	}
-	number := p.taken
-	p.taken++
-	p.owed++
-	p.held = s.number
-	p.heard = p.sent
-	both := p.last == s.number
-	if both {
-		p.heard-- // the peer may still have to take that
-	}
-	if p.owed >= s.ring(n)/2 {
-		s.behind = true
-	}
-	switch {
-	case n <= len(slot.head):
-		s.again = s.again || both
-		return slot.head[:n:n], nil
-	case n <= s.near:
-		if n <= shortLine {
-			s.again, s.pair = s.again || both, true
-		}
-		return slot.body[:n:n], nil
-	case n > fewLines && p.places != nil:
-		return p.places[number%uint64(len(p.places))][:n:n], nil
-	}
-	return p.in.long[number%shortLongs][:n:n], nil
+	return data, nil
 }
 
 // ring is how many messages a peer may be behind when one of n bytes is given.
