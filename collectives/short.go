@@ -25,7 +25,7 @@ func shortLimit(ranks int) int {
 
 // ownLeast is from how many bytes on the lines of a result are asked for before what it is made of
 // is there.
-const ownLeast = 1 << 10
+const ownLeast = 512
 
 // short does a call by shorts if its blocks are of a few bytes, and says whether it did. All
 // ranks come to the same answer.

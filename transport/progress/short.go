@@ -48,7 +48,7 @@ type shorts struct {
 	rung   bool   // in it, the peers were woken if they slept
 	behind bool   // some peer is to be told what was taken
 	again  bool   // the next is most likely such a one: lines go both ways
-	pair   bool   // and of two lines
+	body   int    // and so many bytes of its payload are not in the word's line
 	stays  bool   // ranks share processors, see stay
 	fence  atomic.Uint32
 }
@@ -98,6 +98,7 @@ const (
 	shortBytes = uint64(unsafe.Sizeof(shortRow{}))
 	placeBytes = uint64(unsafe.Sizeof(shortPlaces{}))
 	fewLines   = 1 << 10
+	ownedBytes = 512 // up to so many bytes a message's lines are asked for in advance
 
 	shortSignatureBits = 24
 	shortSignature     = 1<<shortSignatureBits - 1
@@ -202,12 +203,11 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	slot := &p.in.slots[number&(s.slots-1)%shortSlots]
 	word := (number+1)<<shortSignatureBits | uint64(e.signature)&shortSignature
 	var data []byte
-	line := false
 	switch {
 	case n <= len(slot.head):
-		data, line = slot.head[:n:n], true
+		data = slot.head[:n:n]
 	case n <= s.near:
-		data, line = slot.body[:n:n], n <= shortLine
+		data = slot.body[:n:n]
 	case n > fewLines && p.places != nil:
 		data = p.places[number%uint64(len(p.places))][:n:n]
 	default:
@@ -220,18 +220,18 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	p.heard = p.sent
 	if p.last == s.number {
 		p.heard-- // the peer may still have to take that
-		if line {
+		if n <= ownedBytes {
 			s.again = true
-			s.pair = s.pair || n > len(slot.head)
+			if n > len(slot.head) {
+				s.body = n
+			}
 		}
 	}
 	if p.owed >= s.ring(n)/2 {
 		s.behind = true
 	}
-	if slot.word.Load() != word {
-		if err := e.awaitShort(peer, &slot.word, word); err != nil {
-			return nil, err
-		}
+	if err := e.awaitShort(peer, &slot.word, word); err != nil {
+		return nil, err
 	}
 	return data, nil
 }
@@ -268,12 +268,16 @@ func (e *Engine) ownShorts() {
 		if p := &s.peers[i]; p.last == s.number && p.out != nil {
 			slot := &p.out.slots[p.sent&(s.slots-1)%shortSlots]
 			release.Own(&slot.word)
-			if s.pair {
-				cache.Own(slot.body[:shortLine])
+			switch {
+			case s.body == 0:
+			case s.body <= s.near:
+				cache.Own(slot.body[:s.body])
+			default:
+				cache.Own(p.out.long[p.sent%shortLongs][:s.body])
 			}
 		}
 	}
-	s.again, s.pair = false, false
+	s.again, s.body = false, 0
 }
 
 // tellTaken tells the peers that wait for it, or will, which messages this rank is done
@@ -350,7 +354,8 @@ func (e *Engine) awaitSlot(peer, n int) bool {
 	return true
 }
 
-// awaitShort waits for the word of a message.
+// awaitShort waits for the word of a message. It does not look before this rank's own messages
+// are there: the peer has asked for the line, and to look too early takes it away again.
 func (e *Engine) awaitShort(peer int, at *atomic.Uint64, word uint64) error {
 	s := e.shorts
 	if s.err != nil {
