@@ -133,18 +133,24 @@ func (r *runner) swap(k plan.Collective, dst, src []byte) error {
 	}
 	switch k {
 	case plan.AllReduce, plan.ReduceScatter:
-		// Not in x.srcs, from which pointers would have to be cleared, and not put together
-		// from a literal: that is copied by loads that are wider than the stores before them,
-		// and such a load waits until these are in the cache.
-		var srcs [2][]byte
-		srcs[me], srcs[peer] = own, data
-		if err := r.x.reduce(dst, srcs[:], true, 2); err != nil {
+		if err := r.reduceTwo(dst, own, data); err != nil {
 			return err
 		}
 	case plan.AllToAll, plan.AllGather:
 		copy(dst[peer*n:], data)
 	}
 	return e.EndShort()
+}
+
+// reduceTwo reduces this rank's block and that of the only other one.
+func (r *runner) reduceTwo(dst, own, data []byte) error {
+	// Not in x.srcs, from which pointers would have to be cleared, and not put together from a
+	// literal: that is copied by loads that are wider than the stores before them, and such a load
+	// waits until these are in the cache.
+	var srcs [2][]byte
+	me := r.e.Rank()
+	srcs[me], srcs[1-me] = own, data
+	return r.x.reduce(dst, srcs[:], true, 2)
 }
 
 // takeAll takes what all give to this rank, in rank order.
@@ -157,6 +163,13 @@ func (r *runner) takeAll(k plan.Collective, dst, src []byte) error {
 	}
 	prefix := k == plan.Scan || k == plan.Exscan
 	reduces := k == plan.AllReduce || k == plan.Reduce || k == plan.ReduceScatter || prefix
+	if k == plan.Reduce && r.ranks == 2 {
+		data, err := e.TakeShort(1-me, n)
+		if err != nil {
+			return err
+		}
+		return r.reduceTwo(dst, own, data)
+	}
 	srcs := x.srcs[:0]
 	for p := range giversOf(k, me, r.ranks) {
 		data := own

@@ -21,7 +21,7 @@ import "unsafe"
 // nothing and returns an [*ArgumentError] that wraps [ErrOp], [ErrType],
 // [ErrNoSource], [ErrLength], [ErrAlign] or [ErrOverlap].
 func Reduce(dst []byte, srcs [][]byte, t Type, op Op) error {
-	if op == Sum && len(srcs) == 2 && len(dst) <= fewBytes && sumFew(dst, srcs[0], srcs[1], t) {
+	if op == Sum && len(srcs) == 2 && len(dst) <= fewBytes && sumFew(dst, srcs, t) {
 		return nil
 	}
 	return reduce(dst, srcs, t, op, divisor(op, len(srcs)))

@@ -32,6 +32,19 @@ const (
 	avx2Bytes = 32
 )
 
+// vectorSum is vector for the sum of all bytes of two sources, at least avx2Bytes and few enough
+// for one call of a kernel, without a look at what else could be asked of it.
+func vectorSum(dst []byte, srcs [][]byte, t Type) bool {
+	d, s := unsafe.SliceData(dst), unsafe.SliceData(srcs)
+	switch chosen {
+	case avx512:
+		return reduceAVX512(d, s, 2, 0, len(dst), 1, t, Sum)
+	case avx2:
+		return reduceAVX2(d, s, 2, 0, len(dst), 1, t, Sum)
+	}
+	return false
+}
+
 // vector is run with the given tier, and reports whether that has a kernel for
 // it. If not, nothing was done.
 func vector(with tier, dst []byte, srcs [][]byte, n int, t Type, op Op, divisor int) bool {

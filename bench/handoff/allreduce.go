@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 
+	"github.com/weft-go/weft/collectives"
+	"github.com/weft-go/weft/comm"
 	"github.com/weft-go/weft/internal/cache"
 	"github.com/weft-go/weft/internal/release"
 	"github.com/weft-go/weft/kernels"
@@ -62,6 +65,21 @@ func (e *end) allReduce(bytes int, warm bool) func(before, behind int) {
 		if words <= lineWords {
 			next := int((e.number+1)%slots) * slotWords
 			cache.Own(kernels.Bytes(e.out[next:][:lineWords+words]))
+		}
+	}
+}
+
+// library returns a round of the library's AllReduce of so many bytes.
+func (e *end) library(ctx context.Context, c *comm.Communicator, bytes int) func(before, behind int) {
+	words, first := bytes/8, 0
+	stride := max(words, lineWords)
+	return func(_, _ int) {
+		if first += stride; first+stride > poolWords {
+			first = 0
+		}
+		src, dst := kernels.Bytes(e.src[first:][:words]), kernels.Bytes(e.dst[first:][:words])
+		if err := collectives.AllReduce(ctx, c, kernels.Slice[float32](dst), kernels.Slice[float32](src), kernels.Sum); err != nil {
+			e.err = err
 		}
 	}
 }

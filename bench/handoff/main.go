@@ -14,7 +14,7 @@
 //   - the same with more bytes: in whole lines, and one word behind them; or in lines that
 //     have a word each.
 //   - an AllReduce by hand of two ranks: float32 added, from and to buffers that are always the
-//     same, or rotate beyond the caches as those of bench/perf do. So far as a library could go.
+//     same, or rotate beyond the caches as those of bench/perf do. And the library's, with the latter.
 package main
 
 import (
@@ -52,6 +52,7 @@ type end struct {
 	loopsPerNs float64
 	data, sink [slotWords]uint64
 	src, dst   []uint64 // pools of the AllReduce
+	err        error    // of a call of the library
 }
 
 func main() {
@@ -91,6 +92,9 @@ func run() error {
 				round(before, behind)
 			}
 			least = min(least, float64(time.Since(begin).Nanoseconds())/rounds)
+			if e.err != nil {
+				return e.err
+			}
 		}
 		if c.Rank() == 0 {
 			fmt.Printf("%-46s %6.0f ns\n", name, least)
@@ -120,6 +124,9 @@ func run() error {
 			if err := say(name, e.allReduce(bytes, warm), 0, 0); err != nil {
 				return err
 			}
+		}
+		if err := say(fmt.Sprintf("weft: AllReduce of %d bytes, cold buffers", bytes), e.library(ctx, c, bytes), 0, 0); err != nil {
+			return err
 		}
 	}
 	for _, bytes := range []int{64, 512} {
