@@ -218,7 +218,8 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	p.owed++
 	p.held = s.number
 	p.heard = p.sent
-	if p.last == s.number {
+	both := p.last == s.number
+	if both {
 		p.heard-- // the peer may still have to take that
 		if n <= ownedBytes {
 			s.again = true
@@ -230,10 +231,10 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	if p.owed >= s.ring(n)/2 {
 		s.behind = true
 	}
-	if err := e.awaitShort(peer, &slot.word, word); err != nil {
-		return nil, err
+	if !both && slot.word.Load() == word {
+		return data, nil
 	}
-	return data, nil
+	return data, e.awaitShort(peer, &slot.word, word)
 }
 
 // ring is how many messages a peer may be behind when one of n bytes is given.
@@ -300,13 +301,14 @@ func (e *Engine) tellEnded() {
 	s := e.shorts
 	for i := range s.peers {
 		p := &s.peers[i]
-		if p.taken-p.said < shortLongs {
+		ended := p.taken
+		if p.held == s.number {
+			ended--
+		}
+		if ended-p.said < shortLongs {
 			continue
 		}
-		p.said = p.taken
-		if p.held == s.number {
-			p.said--
-		}
+		p.said = ended
 		release.Store(&p.out.done, p.said)
 		p.told, s.rung = s.number, false
 	}
@@ -355,7 +357,8 @@ func (e *Engine) awaitSlot(peer, n int) bool {
 }
 
 // awaitShort waits for the word of a message. It does not look before this rank's own messages
-// are there: the peer has asked for the line, and to look too early takes it away again.
+// are there: where lines go both ways the peer has asked for the line, and to look too early takes
+// it away again.
 func (e *Engine) awaitShort(peer int, at *atomic.Uint64, word uint64) error {
 	s := e.shorts
 	if s.err != nil {
