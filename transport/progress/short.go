@@ -231,7 +231,7 @@ func (e *Engine) TakeShort(peer, n int) ([]byte, error) {
 	if p.owed >= s.ring(n)/2 {
 		s.behind = true
 	}
-	if !both && slot.word.Load() == word {
+	if (!both || s.stays) && slot.word.Load() == word {
 		return data, nil
 	}
 	return data, e.awaitShort(peer, &slot.word, word)
