@@ -35,6 +35,7 @@ messages from one rank to another it then says
 	pointer    through a pointer to it
 	channel    over the control channel
 	replaced   cells that are not used any more, because something may still come there
+	renewals   times that it made memory for more cells, for messages from the other
 	by header  messages from the other that it had to send again
 	time lost  on messages after their first report
 `

@@ -86,10 +86,10 @@ const maxPairs = 8
 // multicast memory, is in the entry of the rank itself.
 func printStats(w io.Writer, all [][]progress.PeerStats) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "from\tto\tmessages\tbytes\treports\tretries\talias\tpointer\tchannel\treplaced\tby header\ttime lost")
+	fmt.Fprintln(tw, "from\tto\tmessages\tbytes\treports\tretries\talias\tpointer\tchannel\treplaced\trenewals\tby header\ttime lost")
 	line := func(from int, to string, s progress.PeerStats) {
-		fmt.Fprintf(tw, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\n", from, to,
-			s.Messages, s.Bytes, s.Reports, s.Retries, s.Reroutes.Alias, s.Reroutes.Pointer, s.Reroutes.Channel, s.Replaced, s.ByHeader, s.Lost)
+		fmt.Fprintf(tw, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\n", from, to,
+			s.Messages, s.Bytes, s.Reports, s.Retries, s.Reroutes.Alias, s.Reroutes.Pointer, s.Reroutes.Channel, s.Replaced, s.Renewals, s.ByHeader, s.Lost)
 	}
 	for from, peers := range all {
 		if len(all) > maxPairs {

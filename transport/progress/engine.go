@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -418,7 +419,15 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 		msg = e.mem.at(e.lanes.slot(peer, p), p.Room)
 		shift = int(in.places.Shift(p, in.Next(), length))
 	}
+	if len(msg) < tagBytes {
+		return nil, fmt.Errorf("progress: a message of %d bytes from rank %d: %w", len(msg), peer, transport.ErrBounds)
+	}
 	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
+		if by == lane.Counted {
+			if tag, err = e.otherTag(peer, e.lanes.slot(peer, in.places.Turn(in.Turn()))); err != nil {
+				return nil, err
+			}
+		}
 		return nil, &MismatchError{Peer: peer, Got: tag, Want: in.want}
 	}
 	e.group.told[peer].Told(getBulletin(msg))
@@ -502,6 +511,27 @@ func (e *Engine) mismatch(peer int, offset, got uint64) error {
 		return nil
 	}
 	return &MismatchError{Peer: peer, Got: tag, Want: in.want}
+}
+
+// otherTag waits for the tag of a message that is not as expected, in the slot at offset: if
+// it is longer, as many bytes of it as were expected can be there before its tag is.
+func (e *Engine) otherTag(peer int, offset uint64) (Tag, error) {
+	in := &e.in[peer]
+	for before := in.old[in.Turn()]; ; {
+		var b [tagBytes]byte
+		for i := 0; i < tagBytes; i += 8 {
+			binary.NativeEndian.PutUint64(b[i:], e.mem.load(offset+uint64(i)))
+		}
+		// Its two words need not come together.
+		tag := getTag(b[:])
+		if tag == before && tag != in.old[in.Turn()] {
+			return tag, nil
+		}
+		before = tag
+		if err := e.pause(0, peer); err != nil {
+			return tag, err
+		}
+	}
 }
 
 // Release gives back the cells of all messages received from a peer. Their

@@ -52,6 +52,7 @@ func (p *port) renew(e *Engine, in *inEnd, peer int) {
 		} else {
 			e.space.grow(at, mem)
 			in.renewals++
+			p.stats[peer].Renewals++
 			in.Grow(in.lanes.cells + in.renewals*in.lanes.more.cells)
 			in.places.Grow(in.lanes.more.slotsBytes)
 		}

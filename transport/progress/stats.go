@@ -15,6 +15,7 @@ type PeerStats struct {
 	Retries  uint64        // phases that were started again
 	Reroutes Reroutes      // messages, credits, postings and pulls that went another way than the first
 	Replaced uint64        // cells of the lanes to the peer, or of the board, that others took the place of
+	Renewals uint64        // of the lanes from the peer: memory for more cells
 	ByHeader uint64        // messages from the peer that came by plain put and header
 	Lost     time.Duration // spent on messages, postings and pulls after their first report
 }
@@ -44,6 +45,7 @@ func (s *PeerStats) Add(o PeerStats) {
 	s.Retries += o.Retries
 	s.Reroutes.Add(o.Reroutes)
 	s.Replaced += o.Replaced
+	s.Renewals += o.Renewals
 	s.ByHeader += o.ByHeader
 	s.Lost += o.Lost
 }

@@ -39,7 +39,10 @@ func algorithm(c *comm.Communicator, call comm.Call, symmetric bool) string {
 }
 
 // counters are how often the transport reported an error, and what was done.
-type counters struct{ reports, retries, reroutes, alias, pointer uint64 }
+type counters struct {
+	reports, retries, reroutes, alias, pointer uint64
+	replaced, renewals, lostNs                 uint64
+}
 
 // transportCounters returns this rank's.
 func transportCounters(c *comm.Communicator) (sum counters) {
@@ -53,6 +56,9 @@ func transportCounters(c *comm.Communicator) (sum counters) {
 		sum.reroutes += s.Reroutes.All()
 		sum.alias += s.Reroutes.Alias
 		sum.pointer += s.Reroutes.Pointer
+		sum.replaced += s.Replaced
+		sum.renewals += s.Renewals
+		sum.lostNs += uint64(s.Lost)
 	}
 	return sum
 }

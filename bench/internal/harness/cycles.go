@@ -135,6 +135,8 @@ func joined(us []float64) string {
 func (s *job) conclude(sh *sheet) {
 	sh.sum.print(s.print)
 	sh.use.print(s.print, s.peerName())
+	total := s.faults[sh.coll.name]
+	total.print(s.print)
 	if sh.peerWrong > 0 {
 		fmt.Fprintf(s.print, "# The peer got %d elements wrong\n#\n", sh.peerWrong)
 	}

@@ -91,7 +91,7 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 	}
-	s := &job{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard}
+	s := &job{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard, faults: map[string]counters{}}
 	if file != nil {
 		s.out = record.NewWriter(file)
 	}
@@ -158,6 +158,7 @@ type job struct {
 	out      *record.Writer
 	print    io.Writer // nothing on ranks but 0
 	progress progress
+	faults   map[string]counters // by collective
 
 	sheets []*sheet
 	saved  bool // whether the file has all lines, if there are several cycles

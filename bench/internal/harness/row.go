@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"time"
 
 	"github.com/weft-go/weft/bench/internal/record"
 	"github.com/weft-go/weft/collectives"
@@ -123,9 +125,34 @@ func (s *job) events(ctx context.Context, before counters) (counters, error) {
 	sum := []uint64{
 		now.reports - before.reports, now.retries - before.retries,
 		now.reroutes - before.reroutes, now.alias - before.alias, now.pointer - before.pointer,
+		now.replaced - before.replaced, now.renewals - before.renewals, now.lostNs - before.lostNs,
 	}
 	err := collectives.AllReduce(ctx, s.c, sum, sum, kernels.Sum)
-	return counters{sum[0], sum[1], sum[2], sum[3], sum[4]}, err
+	all := counters{sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7]}
+	total := s.faults[s.coll.name]
+	total.add(all)
+	s.faults[s.coll.name] = total
+	return all, err
+}
+
+func (c *counters) add(o counters) {
+	c.reports += o.reports
+	c.retries += o.retries
+	c.reroutes += o.reroutes
+	c.alias += o.alias
+	c.pointer += o.pointer
+	c.replaced += o.replaced
+	c.renewals += o.renewals
+	c.lostNs += o.lostNs
+}
+
+// print prints what the fabric reported in all rows of a sheet, if it did.
+func (c *counters) print(w io.Writer) {
+	if c.reports == 0 && c.reroutes == 0 {
+		return
+	}
+	fmt.Fprintf(w, "# Reports of all ranks : %d, %d retries, %d reroutes (%d by alias, %d by pointer), %d cells replaced, %d renewals, %v lost\n#\n",
+		c.reports, c.retries, c.reroutes, c.alias, c.pointer, c.replaced, c.renewals, time.Duration(c.lostNs).Round(time.Microsecond))
 }
 
 // ours is the contender that is this library.
