@@ -119,7 +119,7 @@ func traffic(t *testing.T, text string, lines int) map[string]float64 {
 			}
 		}
 	}
-	require.Len(t, sums, 10, text)
+	require.Len(t, sums, 11, text)
 	require.Equal(t, lines, found, text)
 	return sums
 }
