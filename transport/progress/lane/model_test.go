@@ -49,6 +49,9 @@ var worlds = []struct {
 	{"places, two primaries", false, bounds{lengths: []uint64{1, 1, 2, 1}, shape: Shape{2, 4}, faults: 2, slot: 2, slots: 4, flights: 1}},
 	{"places, another way", false, bounds{lengths: []uint64{1, 1, 2}, shape: Shape{1, 4}, faults: 2, slot: 2, slots: 4, detour: true, giveUp: true, flights: 1}},
 
+	{"places, moving", false, bounds{lengths: []uint64{2, 2, 1, 1}, shape: Shape{1, 4}, faults: 2, slot: 3, slots: 3, moves: true}},
+	{"places, moving, two primaries", false, bounds{lengths: []uint64{2, 1, 2, 2}, shape: Shape{2, 4}, faults: 2, slot: 3, slots: 4, flights: 1, moves: true}},
+
 	{"two primaries, four messages", false, bounds{lengths: twos(4), shape: Shape{2, 4}, faults: 2}},
 	{"repeats, two faults", true, bounds{lengths: twos(3), shape: Shape{1, 3}, faults: 2, repeat: true}},
 	{"three faults", false, bounds{lengths: twos(3), shape: Shape{2, 5}, faults: 3}},

@@ -22,6 +22,8 @@ type Span struct {
 // it is, so that messages that fail take twice their length on average, and not half a slot.
 type Places struct {
 	head    uint64 // that does not move; 0: nothing does
+	whole   uint64 // up to so many bytes a message does not either
+	line    uint64 // what moves does so by multiples of this
 	turns   []Span
 	last    []uint64 // bytes up to the end of the last message of each
 	slot    uint64   // size of a slot
@@ -37,7 +39,7 @@ const InOnePiece = 512
 // many as fit in all. The first head bytes of messages do not move in them, or nothing if
 // head is 0.
 func NewPlaces(primaries int, slot, all, head uint64) Places {
-	p := Places{head: head, turns: make([]Span, primaries), last: make([]uint64, primaries), slot: slot}
+	p := Places{head: head, whole: InOnePiece, line: 64, turns: make([]Span, primaries), last: make([]uint64, primaries), slot: slot}
 	p.start(all)
 	return p
 }
@@ -58,11 +60,10 @@ func (p *Places) Of(epoch uint64) Span { return p.turns[epoch%uint64(len(p.turns
 // Shift is how far behind its head the rest of an epoch's message lies at a place, length
 // bytes in all.
 func (p *Places) Shift(at Span, epoch, length uint64) uint64 {
-	if p.head == 0 || length <= InOnePiece || at.Room < p.slot {
+	if p.head == 0 || length <= p.whole || at.Room < p.slot {
 		return 0
 	}
-	const line = 64
-	body := (length - p.head + line - 1) &^ (line - 1)
+	body := (length - p.head + p.line - 1) / p.line * p.line
 	return epoch / uint64(len(p.turns)) % max(1, (at.Room-p.head)/body) * body
 }
 

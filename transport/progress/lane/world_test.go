@@ -107,6 +107,7 @@ type bounds struct {
 	repeat    bool   // what landed before a report may land again after it
 	slot      uint64 // units of a slot; 0: each cell has a slot for itself, and no places
 	slots     uint64
+	moves     bool // messages of more than a unit lie elsewhere each time, but for their first unit
 	without   rule
 	most      int
 }
@@ -140,12 +141,24 @@ func (l *lanes) placesOf(w *world, receiver int) *Places {
 
 const ofSender = -1
 
-// unit is the i-th unit of a message in a cell, or at a place if there are places.
+// lies is where a message lies at a place: where its first unit does, and behind that, from
+// bit shiftAt on, how much further away the others are.
+func (l *lanes) lies(p *Places, at Span, epoch, length uint64) int {
+	return int(at.At | p.Shift(at, epoch, length)<<shiftAt)
+}
+
+const shiftAt = 5
+
+// unit is the i-th unit of a message in a cell, or where it lies if there are places.
 func (l *lanes) unit(x *rx, cell, at, i int) *int8 {
 	if l.slot == 0 {
 		return &x.data[cell][i]
 	}
-	at += i
+	shift := at >> shiftAt
+	at = at&(1<<shiftAt-1) + i
+	if i > 0 {
+		at += shift
+	}
 	return &x.data[at/maxUnits][at%maxUnits]
 }
 
@@ -183,6 +196,9 @@ func (l *lanes) start(w *world) {
 	for r := ofSender; r < l.receivers; r++ {
 		p := l.placesOf(w, r)
 		p.slot, p.without = l.slot, off
+		if l.moves {
+			p.head, p.whole, p.line = 1, 1, 1
+		}
 		p.start(l.slots * l.slot)
 	}
 }
@@ -288,7 +304,7 @@ func (l *lanes) open(w *world, e int) (Step, error) {
 	step, err := s.Begin(length)
 	if err == nil && step.Do == Start {
 		p.Take(step.Epoch, length, s.Replaced() != moved)
-		w.flights[e].at = int(p.Of(step.Epoch).At)
+		w.flights[e].at = l.lies(p, p.Of(step.Epoch), step.Epoch, length)
 	}
 	return step, err
 }
@@ -424,10 +440,10 @@ func (l *lanes) receive(w *world, m *model.Moves[world], r int) {
 			x := &n.rx[r]
 			x.reading, x.by, x.cell, x.read = true, by, cell, 0
 			if p := l.placesOf(n, r); l.slot > 0 && cell == primary {
-				x.at = int(p.Turn(rcv.Turn()).At)
+				x.at = l.lies(p, p.Turn(rcv.Turn()), rcv.next, l.lengths[e])
 			} else if l.slot > 0 && cell != NoCell {
 				to, ok := p.Next(rcv.next, l.lengths[e])
-				x.at, n.ended = int(to.At), !ok
+				x.at, n.ended = l.lies(p, to, rcv.next, l.lengths[e]), !ok
 			}
 		}
 	}
