@@ -49,11 +49,12 @@ type stagedLimits struct {
 	chunks int
 
 	stream int  // results of calls go around the cache,
+	direct int  // or of those in symmetric memory,
 	warm   bool // but for those that are likely to be in it
 	link   int  // of a chain: what goes in a round at most
 }
 
-var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, chunks: 2, stream: 1 << 20, warm: true, link: 16 << 10}
+var defaultStagedLimits = stagedLimits{chunk: math.MaxInt, two: 1 << 20, many: 16 << 10, chunks: 2, stream: 1 << 20, direct: 16 << 10, warm: true, link: 16 << 10}
 
 // stagedLimitsOf are the limits for ranks that wait in a way. Where they share processors
 // nothing is done meanwhile, and a round costs switches between them: to reduce all on every
@@ -108,7 +109,7 @@ func (r *runner) staged(o *operation, dst []byte) (done bool, err error) {
 	if c.chunk = stagedChunk(c.parted, min(slotBytes, r.limits.chunk), r.ranks, x.size); c.chunk == 0 {
 		return false, nil // elements larger than a slot
 	}
-	c.streams = r.streams(dst) && !same(dst, o.src)
+	c.streams = r.streams(dst, r.limits.stream) && !same(dst, o.src)
 	grown(&r.bounce, slotBytes) // by the first call: later ones allocate nothing
 	switch {
 	case o.kind == plan.AllReduce && r.shares(o, n) && c.chunk/x.size >= r.ranks:

@@ -145,7 +145,7 @@ func (r *runner) symmetricWork(o *operation, dst []byte) error {
 		}
 		return b, nil
 	}
-	streams := r.streams(dst)
+	streams := r.streams(dst, r.limits.direct)
 	switch o.kind {
 	case plan.AllReduce, plan.ReduceScatter:
 		from, to, base := 0, n, me*n // of the block that this rank reduces; where it is in src

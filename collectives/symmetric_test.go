@@ -37,9 +37,9 @@ func exactSymmetric(c *comm.Communicator, seed uint64) error {
 			if !some && !testLong || k.large && count > 2000 || raceEnabled && count > 2000 {
 				continue
 			}
-			r.limits.stream, r.limits.warm = defaultStagedLimits.stream, true
+			r.limits.direct, r.limits.warm = defaultStagedLimits.direct, true
 			if (i+j)%2 == 0 {
-				r.limits.stream, r.limits.warm = 1500, false
+				r.limits.direct, r.limits.warm = 1500, false
 			}
 			if err := k.run(context.Background(), c, count, seed+uint64(100*i+j), blocking|persistent|symmetric); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)

@@ -38,7 +38,8 @@ func (r *recent) warm(dst []byte) bool {
 	return warm
 }
 
-// streams says whether a call's result had better go around the cache.
-func (r *runner) streams(dst []byte) bool {
-	return len(dst) >= r.limits.stream && !(r.recent.warm(dst) && r.limits.warm)
+// streams says whether a call's result had better go around the cache, as those of so many
+// bytes do.
+func (r *runner) streams(dst []byte, from int) bool {
+	return len(dst) >= from && !(r.recent.warm(dst) && r.limits.warm)
 }
