@@ -38,31 +38,6 @@ func algorithm(c *comm.Communicator, call comm.Call, symmetric bool) string {
 	return name
 }
 
-// counters are how often the transport reported an error, and what was done.
-type counters struct {
-	reports, retries, reroutes, alias, pointer uint64
-	replaced, renewals, lostNs                 uint64
-}
-
-// transportCounters returns this rank's.
-func transportCounters(c *comm.Communicator) (sum counters) {
-	stats, err := c.Stats()
-	if err != nil {
-		return counters{} // the collective has failed, and says why
-	}
-	for _, s := range stats {
-		sum.reports += s.Reports
-		sum.retries += s.Retries
-		sum.reroutes += s.Reroutes.All()
-		sum.alias += s.Reroutes.Alias
-		sum.pointer += s.Reroutes.Pointer
-		sum.replaced += s.Replaced
-		sum.renewals += s.Renewals
-		sum.lostNs += uint64(s.Lost)
-	}
-	return sum
-}
-
 // transportName is how this rank reaches the others; several ways are joined.
 func transportName(c *comm.Communicator) string {
 	name := ""

@@ -135,8 +135,7 @@ func joined(us []float64) string {
 func (s *job) conclude(sh *sheet) {
 	sh.sum.print(s.print)
 	sh.use.print(s.print, s.peerName())
-	total := s.faults[sh.coll.name]
-	total.print(s.print)
+	printFaults(s.print, s.faults[sh.coll.name])
 	if sh.peerWrong > 0 {
 		fmt.Fprintf(s.print, "# The peer got %d elements wrong\n#\n", sh.peerWrong)
 	}

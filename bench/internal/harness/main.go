@@ -17,6 +17,7 @@ import (
 	"github.com/weft-go/weft/bench/peers/mpiloop"
 	"github.com/weft-go/weft/collectives"
 	"github.com/weft-go/weft/comm"
+	engine "github.com/weft-go/weft/transport/progress"
 )
 
 // Exit statuses.
@@ -91,7 +92,7 @@ func (p *program) run(ctx context.Context, cfg *config, first bool) (err error) 
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 	}
-	s := &job{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard, faults: map[string]counters{}}
+	s := &job{program: p, cfg: cfg, out: record.NewWriter(nil), print: io.Discard, faults: map[string]engine.PeerStats{}}
 	if file != nil {
 		s.out = record.NewWriter(file)
 	}
@@ -158,7 +159,7 @@ type job struct {
 	out      *record.Writer
 	print    io.Writer // nothing on ranks but 0
 	progress progress
-	faults   map[string]counters // by collective
+	faults   map[string]engine.PeerStats // by collective
 
 	sheets []*sheet
 	saved  bool // whether the file has all lines, if there are several cycles

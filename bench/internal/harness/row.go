@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"time"
 
 	"github.com/weft-go/weft/bench/internal/record"
-	"github.com/weft-go/weft/collectives"
 	"github.com/weft-go/weft/kernels"
+	engine "github.com/weft-go/weft/transport/progress"
 )
 
 // result is a row: up to two lines.
@@ -90,7 +88,7 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 			}
 		}
 	}
-	before := transportCounters(s.c)
+	before := transportStats(s.c)
 	m := meter{c: s.c, cfg: s.cfg, cost: s.cost}
 	if err := m.measure(ctx, lanes); err != nil {
 		return result{}, err
@@ -117,42 +115,6 @@ func (s *job) row(ctx context.Context, coll *collective, t kernels.Type, op kern
 		}
 	}
 	return r, nil
-}
-
-// events is what the transports of all ranks counted since before.
-func (s *job) events(ctx context.Context, before counters) (counters, error) {
-	now := transportCounters(s.c)
-	sum := []uint64{
-		now.reports - before.reports, now.retries - before.retries,
-		now.reroutes - before.reroutes, now.alias - before.alias, now.pointer - before.pointer,
-		now.replaced - before.replaced, now.renewals - before.renewals, now.lostNs - before.lostNs,
-	}
-	err := collectives.AllReduce(ctx, s.c, sum, sum, kernels.Sum)
-	all := counters{sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7]}
-	total := s.faults[s.coll.name]
-	total.add(all)
-	s.faults[s.coll.name] = total
-	return all, err
-}
-
-func (c *counters) add(o counters) {
-	c.reports += o.reports
-	c.retries += o.retries
-	c.reroutes += o.reroutes
-	c.alias += o.alias
-	c.pointer += o.pointer
-	c.replaced += o.replaced
-	c.renewals += o.renewals
-	c.lostNs += o.lostNs
-}
-
-// print prints what the fabric reported in all rows of a sheet, if it did.
-func (c *counters) print(w io.Writer) {
-	if c.reports == 0 && c.reroutes == 0 {
-		return
-	}
-	fmt.Fprintf(w, "# Reports of all ranks : %d, %d retries, %d reroutes (%d by alias, %d by pointer), %d cells replaced, %d renewals, %v lost\n#\n",
-		c.reports, c.retries, c.reroutes, c.alias, c.pointer, c.replaced, c.renewals, time.Duration(c.lostNs).Round(time.Microsecond))
 }
 
 // ours is the contender that is this library.
@@ -187,7 +149,7 @@ func (s *job) transport() string {
 }
 
 // line is what is told of a lane.
-func (s *job) line(l *lane, events counters) *record.Line {
+func (s *job) line(l *lane, events engine.PeerStats) *record.Line {
 	p := l.pass
 	sum := summarize(l.samples)
 	line := &record.Line{
@@ -196,8 +158,8 @@ func (s *job) line(l *lane, events counters) *record.Line {
 		Ranks: s.ranks, Bytes: s.bytes, Count: p.count, Type: typeName(p.typ), Op: "none", Root: p.root, InPlace: p.inPlace,
 		TimeUS: sum.median * 1e6, P50US: sum.median * 1e6, P99US: sum.p99 * 1e6, MeanUS: sum.mean * 1e6,
 		SpreadPct: sum.spread * 100, Batch: l.batch, Batches: l.batches * s.cfg.blocks, Warm: s.cfg.warm,
-		Reports: events.reports, Retries: events.retries, Reroutes: events.reroutes,
-		ByAlias: events.alias, ByPointer: events.pointer, Env: s.env,
+		Reports: events.Reports, Retries: events.Retries, Reroutes: events.Reroutes.All(),
+		ByAlias: events.Reroutes.Alias, ByPointer: events.Reroutes.Pointer, Env: s.env,
 	}
 	if s.gpu == nil {
 		line.Algo = algorithm(s.c, p.call(), s.cfg.memory == "symmetric")

@@ -42,15 +42,3 @@ func TestUsage(t *testing.T) {
 	tally.print(&b, "Some MPI")
 	require.Equal(t, "# Avg CPU use per rank : 75 %, 50 % for waiting; with Some MPI 75 %\n#\n", b.String())
 }
-
-// TestFaultCounters: what the fabric reported is printed if it did.
-func TestFaultCounters(t *testing.T) {
-	var b bytes.Buffer
-	var c counters
-	c.print(&b)
-	require.Empty(t, b.String())
-	c.add(counters{1, 2, 3, 4, 5, 6, 7, 8000})
-	c.add(counters{10, 20, 30, 40, 50, 60, 70, 80000})
-	c.print(&b)
-	require.Equal(t, "# Reports of all ranks : 11, 22 retries, 33 reroutes (44 by alias, 55 by pointer), 66 cells replaced, 77 renewals, 88µs lost\n#\n", b.String())
-}
