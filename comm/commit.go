@@ -108,6 +108,9 @@ func (c *Communicator) awaitVotes(seq uint64) error {
 	}
 	defer v.look.Stop()
 	for {
+		// First: a communicator that ends while this rank looks may do so in a later call,
+		// which the others only make if this one is committed.
+		ended := c.stop.Err()
 		a.mu.Lock()
 		returns, failed := a.part.Outcome(seq, true, true)
 		odd, missing := v.odd-1, v.missing(seq)
@@ -117,9 +120,10 @@ func (c *Communicator) awaitVotes(seq uint64) error {
 		}
 		if returns {
 			<-c.stop.Done() // it is about to be set
+			return c.stop.Err()
 		}
-		if err := c.stop.Err(); err != nil {
-			return err
+		if ended != nil {
+			return ended
 		}
 		if odd >= 0 {
 			theirs, ours := v.cast[odd].tag(), v.own.tag()

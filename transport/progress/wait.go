@@ -112,7 +112,7 @@ func (w *waiter) any(words []word, peer int) (got uint64, which int, err error) 
 		}
 		if i%stopEvery == stopEvery-1 {
 			if err := w.stop.Err(); err != nil {
-				return 0, -1, err
+				return w.ended(words, err)
 			}
 		}
 		if i < eagerPolls {
@@ -149,13 +149,22 @@ func (w *waiter) look(words []word) (got uint64, which int) {
 	return got, -1
 }
 
+// ended ends a wait since Stop is set, unless a word has come between the last look and
+// that: the peer that wrote it may be what ended since, in a later call.
+func (w *waiter) ended(words []word, err error) (uint64, int, error) {
+	if got, which := w.look(words); which >= 0 {
+		return got, which, nil
+	}
+	return 0, -1, err
+}
+
 func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
 	for i := range w.yields() {
 		if got, which := w.look(words); which >= 0 {
 			return got, which, nil
 		}
 		if err := w.stop.Err(); err != nil {
-			return 0, -1, err
+			return w.ended(words, err)
 		}
 		w.yield(i)
 	}
@@ -179,7 +188,7 @@ func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
 		case which >= 0:
 			return got, which, nil
 		case err != nil:
-			return 0, -1, err
+			return w.ended(words, err)
 		}
 		now = time.Now()
 		expired, stalled := w.expired(now), now.After(nextStall)
