@@ -30,8 +30,11 @@ const (
 	eagerPolls = 64  // of them with one pause: what is on its way is seen at once
 	stopEvery  = 64  // polls between looks at Stop while spinning
 	yieldPolls = 400 // giving the processor away each time
-	goschedPer = 16  // yields between yields to other goroutines of the process
-	spinLocal  = 64  // goroutine ranks: polls before yielding
+	// yieldMost bounds these in time: another program that wants the processor has it for
+	// some ms each time, and a rank that sleeps is back sooner than one that yields.
+	yieldMost  = 2 * time.Millisecond
+	goschedPer = 16 // yields between yields to other goroutines of the process
+	spinLocal  = 64 // goroutine ranks: polls before yielding
 	// sleepMax bounds a sleep: context and deadline are looked at in between.
 	sleepMax = 20 * time.Millisecond
 	// sleepGrown is the same when some words are in memory with a bell of its own.
@@ -159,12 +162,18 @@ func (w *waiter) ended(words []word, err error) (uint64, int, error) {
 }
 
 func (w *waiter) anySlow(words []word, peer int) (uint64, int, error) {
+	var began time.Time
 	for i := range w.yields() {
 		if got, which := w.look(words); which >= 0 {
 			return got, which, nil
 		}
 		if err := w.stop.Err(); err != nil {
 			return w.ended(words, err)
+		}
+		if i == 1 { // most waits end before
+			began = time.Now()
+		} else if i > 1 && i&(i-1) == 0 && time.Since(began) > yieldMost {
+			break
 		}
 		w.yield(i)
 	}
@@ -239,10 +248,13 @@ func (w *waiter) done(c transport.Completion, peer int, most time.Duration) erro
 		if err := w.stop.Err(); err != nil {
 			return err
 		}
-		w.yield(i)
+		// What a fabric in software does is done by a goroutine of this process.
 		if i%goschedPer != 0 {
+			w.stats.Yields++
+			yieldGoroutine()
 			continue
 		}
+		w.yield(0)
 		now := time.Now()
 		if err := w.expired(now); err != nil {
 			return &WaitError{Peer: peer, Err: err}
