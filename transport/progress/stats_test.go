@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"math/bits"
 	"testing"
 	"time"
 
@@ -19,13 +20,17 @@ func TestWaitStats(t *testing.T) {
 		_, err := es[0].Recv(1, 4)
 		require.NoError(t, err)
 		require.Zero(t, es[0].Waits())
-		before := es[0].Waits()
+		before, begin := es[0].Waits(), time.Now()
 		_, err = es[0].Recv(1, 4)
 		require.Error(t, err)
 		got := es[0].Waits().Sub(before)
 		polls, pauses := es[0].wait.spins()
 		require.Equal(t, pausesOf(polls, pauses), got.Pauses, "%+v", p)
-		require.EqualValues(t, es[0].wait.yields(), got.Yields, "%+v", p)
+		// All of them, or as many as fit into yieldMost on a busy machine.
+		if got.Yields != uint64(es[0].wait.yields()) {
+			require.Greater(t, time.Since(begin), yieldMost)
+			require.Equal(t, 1, bits.OnesCount64(got.Yields), "%+v: %d yields", p, got.Yields)
+		}
 		require.Positive(t, got.Sleeps)
 		require.Zero(t, es[0].Waits().Sub(es[0].Waits()))
 	}
