@@ -143,6 +143,7 @@ func agreeOn(n int, ways map[int]failing, opts ...comm.Option) (reportedRecord, 
 		return reportedRecord{}, err
 	}
 	defer each(cs, func(c *comm.Communicator) error { return c.Close() })
+	starved := ranktest.Gauge()
 	records := make([]reportedRecord, n)
 	errs := each(cs, func(c *comm.Communicator) error {
 		k, fails := ways[c.Rank()]
@@ -159,12 +160,13 @@ func agreeOn(n int, ways map[int]failing, opts ...comm.Option) (reportedRecord, 
 		records[c.Rank()], err = stays(c, err)
 		return err
 	})
+	slow := starved() > ranktest.Starved || raceEnabled || n > 8
 	if err := errors.Join(errs...); err != nil {
 		return reportedRecord{}, err
 	}
 	first := -1
 	for r := range records {
-		if raceEnabled || n > 8 { // so slow that a rank may not answer in time
+		if slow { // so that a rank may not answer in time
 			records[r].Isolated, records[r].Text = false, strings.TrimSuffix(records[r].Text, "; "+comm.ErrIsolated.Error())
 		}
 		switch {
@@ -283,7 +285,7 @@ func TestManyRanks(t *testing.T) {
 // agreementProgram waits in a loop of calls for what happens, and reports its record.
 // By a signal it fails. Once it runs, a call has WEFT_TEST_DEADLINE.
 func agreementProgram() error {
-	starved := startGauge()
+	starved := ranktest.Gauge()
 	deadline, err := time.ParseDuration(os.Getenv("WEFT_TEST_DEADLINE"))
 	if err != nil {
 		return err
@@ -439,7 +441,7 @@ func TestIsolated(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("ranks=%d/victim=%d/%s", n, victim, way), func(t *testing.T) {
 					t.Parallel()
-					unlessHungry(t, func() (int, error) { return isolate(t, n, victim, way) })
+					ranktest.UnlessStarved(t, func() (time.Duration, error) { return isolate(t, n, victim, way) })
 				})
 			}
 		}
@@ -447,7 +449,7 @@ func TestIsolated(t *testing.T) {
 }
 
 // isolate makes the job of TestIsolated.
-func isolate(t *testing.T, n, victim int, way string) (starved int, wrong error) {
+func isolate(t *testing.T, n, victim int, way string) (starved time.Duration, wrong error) {
 	j := ranktest.Start(t, n, "agreement", "WEFT_TEST_WAY="+way, "WEFT_TEST_DEADLINE=1s")
 	for _, r := range j.Ranks {
 		require.NoError(t, r.WaitFor("running", time.Minute))
@@ -469,7 +471,7 @@ func isolate(t *testing.T, n, victim int, way string) (starved int, wrong error)
 	for r, rank := range j.Ranks {
 		require.NoError(t, rank.Wait(20*time.Second), rank.Output())
 		if r != victim {
-			starved = max(starved, number(t, rank.Output(), "starved for"))
+			starved = max(starved, milliseconds(t, rank.Output(), "starved for"))
 		}
 	}
 	if wrong != nil {

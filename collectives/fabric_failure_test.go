@@ -254,8 +254,8 @@ func TestFabricNoRerouteProcesses(t *testing.T) {
 			for _, rank := range j.Ranks {
 				require.NoError(t, rank.Wait(30*time.Second), rank.Output())
 				require.Regexp(t, "aborted=true.* after .* attempts", rank.Output(), plan)
-				require.Less(t, number(t, rank.Output(), "failed after"), 20_000, rank.Output())
-				require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
+				require.Less(t, milliseconds(t, rank.Output(), "failed after"), 20*time.Second, rank.Output())
+				require.Less(t, milliseconds(t, rank.Output(), "closed after"), 9*time.Second, rank.Output())
 				found += strings.Count(rank.Output(), "fabric=true")
 			}
 			if agreed {
@@ -290,7 +290,7 @@ func TestFabricKilledRank(t *testing.T) {
 					}
 					require.NoError(t, rank.Wait(20*time.Second), rank.Output())
 					require.Regexp(t, fmt.Sprintf(`dead=true .*rank %d is dead`, victim), rank.Output())
-					require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
+					require.Less(t, milliseconds(t, rank.Output(), "closed after"), 9*time.Second, rank.Output())
 				}
 				require.NoError(t, ignoreKill(j.Ranks[victim].Wait(10*time.Second)))
 				require.Empty(t, j.Leftovers())

@@ -188,7 +188,7 @@ func unequal(count, n int) []int {
 // failureProgram calls one collective until it fails, and then does what a
 // program does: tries again, and closes.
 func failureProgram() error {
-	starved := startGauge()
+	starved := ranktest.Gauge()
 	defer func() { fmt.Printf("starved for %d ms\n", starved().Milliseconds()) }()
 	ctx := context.Background()
 	c, err := comm.Init(ctx)
@@ -232,36 +232,13 @@ func failureProgram() error {
 	return nil
 }
 
-// startGauge begins to watch how long this process gets no processor. The function that
-// it returns says for how long at most it did not.
-func startGauge() func() time.Duration {
-	const pause = 10 * time.Millisecond
-	done, longest := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		most := time.Duration(0)
-		for last := time.Now(); ; {
-			select {
-			case <-done:
-				longest <- max(most, time.Since(last))
-				return
-			case <-time.After(pause):
-				most, last = max(most, time.Since(last)-pause), time.Now()
-			}
-		}
-	}()
-	return func() time.Duration {
-		close(done)
-		return <-longest
-	}
-}
-
-// number finds the number in front of ms that follows text.
-func number(t *testing.T, out, text string) int {
+// milliseconds finds how many ms follow text.
+func milliseconds(t *testing.T, out, text string) time.Duration {
 	m := regexp.MustCompile(text + ` (\d+) ms`).FindStringSubmatch(out)
 	require.NotNil(t, m, out)
 	n, err := strconv.Atoi(m[1])
 	require.NoError(t, err)
-	return n
+	return time.Duration(n) * time.Millisecond
 }
 
 // TestKilledRank kills each rank in turn at a random moment of each collective:
@@ -286,24 +263,6 @@ func TestKilledRank(t *testing.T) {
 	})
 }
 
-// hungry is for how long, in ms, a rank must have got no processor for nothing to be proved
-// by what it missed: it has 250 to answer.
-const hungry = 100
-
-// unlessHungry tries what needs a machine that is not too busy: f returns what went wrong,
-// and for how long, in ms, a rank was starved meanwhile.
-func unlessHungry(t *testing.T, f func() (starved int, err error)) {
-	for try := 1; ; try++ {
-		starved, err := f()
-		if err == nil {
-			return
-		}
-		require.Greater(t, starved, hungry, "all had processors: %v", err)
-		require.Less(t, try, 10, "too busy a machine: %v", err)
-		t.Logf("starved for %d ms: %v", starved, err)
-	}
-}
-
 // TestStoppedRank stops each rank in turn: the others return by the deadline
 // and name it. Where a machine is so busy that one of the others got no processor for
 // about as long as a rank has to answer, it may be named as well, which proves nothing:
@@ -313,7 +272,7 @@ func TestStoppedRank(t *testing.T) {
 	const deadline = 600 * time.Millisecond
 	testEachVictim(t, n, func(t *testing.T, which, victim int) {
 		named := regexp.MustCompile(fmt.Sprintf(`aborted=true.*gave up waiting for rank %d\b`, victim))
-		unlessHungry(t, func() (starved int, wrong error) {
+		ranktest.UnlessStarved(t, func() (starved time.Duration, wrong error) {
 			j := ranktest.Start(t, n, "failure", "WEFT_TIMEOUT="+deadline.String(), fmt.Sprintf("WEFT_TEST_CALL=%d", which))
 			for _, rank := range j.Ranks {
 				require.NoError(t, rank.WaitFor("\n", time.Minute)) // that it runs, or why it does not
@@ -324,7 +283,7 @@ func TestStoppedRank(t *testing.T) {
 				}
 				for _, rank := range j.Ranks {
 					require.NotErrorIs(t, rank.Wait(20*time.Second), ranktest.ErrRunning, rank.Output())
-					starved = max(starved, number(t, rank.Output(), "starved for"))
+					starved = max(starved, milliseconds(t, rank.Output(), "starved for"))
 				}
 				return starved, fmt.Errorf("not running: %s", rank.Output())
 			}
@@ -336,9 +295,9 @@ func TestStoppedRank(t *testing.T) {
 				}
 				require.NoError(t, rank.Wait(20*time.Second), rank.Output())
 				// The deadline, then the question who is still there.
-				require.Less(t, number(t, rank.Output(), "failed after"), int((deadline + 8*time.Second).Milliseconds()), rank.Output())
-				require.Less(t, number(t, rank.Output(), "closed after"), 9000, rank.Output())
-				starved = max(starved, number(t, rank.Output(), "starved for"))
+				require.Less(t, milliseconds(t, rank.Output(), "failed after"), deadline+8*time.Second, rank.Output())
+				require.Less(t, milliseconds(t, rank.Output(), "closed after"), 9*time.Second, rank.Output())
+				starved = max(starved, milliseconds(t, rank.Output(), "starved for"))
 				if !named.MatchString(rank.Output()) {
 					wrong = fmt.Errorf("rank %d does not name rank %d: %s", r, victim, rank.Output())
 				}
