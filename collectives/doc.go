@@ -29,7 +29,8 @@
 //     messages. [AllReduceMany] is a group of AllReduces.
 //
 // Blocking and persistent calls allocate nothing once they have been made before,
-// but for a Group that is not persistent.
+// but for a Group that is not persistent, for calls with [comm.WithCommit], and for those
+// on the software fabric in its default mode.
 //
 // Blocking collectives on one communicator must not overlap in time
 // ([comm.ErrConcurrent]); different communicators are independent.

@@ -235,8 +235,8 @@ func CheckAlgorithms(check func(spec string) error) { algorithmCheck.Store(&chec
 // ends, some ranks may have returned from a call that fails on others. A rank that was
 // excluded ([ErrIsolated]) or is dead may have either outcome, and on one that calls Close
 // while its call runs the call returns [ErrClosed] whatever the outcome. A vote costs each call one
-// message from every rank to rank 0 and one back, and has every call wait for all ranks.
-// It is not for Send and Recv. All ranks must give the same.
+// message from every rank to rank 0 and one back, some allocations for these, and has every
+// call wait for all ranks. It is not for Send and Recv. All ranks must give the same.
 func WithCommit() Option {
 	return func(s *settings) error {
 		s.given["WEFT_COMMIT"] = true
