@@ -225,9 +225,17 @@ type scripted struct {
 	transport.Memory
 	word       uint64
 	arm, sleep func()
+	looked     func() // after each look
 }
 
-func (s *scripted) Load(uint64) uint64          { return s.word }
+func (s *scripted) Load(uint64) uint64 {
+	word := s.word
+	if s.looked != nil {
+		s.looked()
+	}
+	return word
+}
+
 func (s *scripted) Arm() uint32                 { s.arm(); return 0 }
 func (s *scripted) Sleep(uint32, time.Duration) { s.sleep() }
 func (s *scripted) Disarm()                     {}
@@ -257,4 +265,38 @@ func TestSleepRechecks(t *testing.T) {
 		require.EqualValues(t, 7, got, c.name)
 		require.Equal(t, c.sleep, slept == 1, c.name)
 	}
+}
+
+// TestWordBeforeStop: a word that comes after a look at it, and before the stop that the
+// look at Stop finds, counts, whatever the stage of the wait.
+func TestWordBeforeStop(t *testing.T) {
+	for _, p := range []WaitPolicy{{}, {InProcess: true}, {Oversubscribed: true}} {
+		asleep := false
+		for last := 1; !asleep; last++ { // the look before
+			stop, looks := NewStop(), 0
+			s := &scripted{arm: func() { asleep = true }, sleep: func() {}}
+			s.looked = func() {
+				if looks++; looks == last {
+					s.word = 7
+					stop.Set(errors.New("boom"))
+				}
+			}
+			w := waiter{policy: p, mem: &space{first: s, size: 8}, bell: s, stop: stop, ctx: t.Context()}
+			got, err := w.until(0, 5, 1)
+			require.NoError(t, err, "%+v, look %d", p, last)
+			require.EqualValues(t, 7, got)
+		}
+	}
+}
+
+// TestYieldsEnd: a rank that another program keeps from its processor each time it gives it
+// away soon sleeps instead.
+func TestYieldsEnd(t *testing.T) {
+	looks := 0
+	s := &scripted{looked: func() { looks++; time.Sleep(yieldMost) }, sleep: func() {}}
+	s.arm = func() { s.word = 7 }
+	w := waiter{policy: WaitPolicy{Oversubscribed: true}, mem: &space{first: s, size: 8}, bell: s, stop: NewStop(), ctx: t.Context()}
+	_, err := w.until(0, 5, 1)
+	require.NoError(t, err)
+	require.Less(t, looks, 10)
 }
