@@ -422,7 +422,7 @@ func (e *Engine) Recv(peer, n int) ([]byte, error) {
 	if len(msg) < tagBytes {
 		return nil, fmt.Errorf("progress: a message of %d bytes from rank %d: %w", len(msg), peer, transport.ErrBounds)
 	}
-	if tag := getTag(msg); tag != in.want || len(msg) < tagBytes+n {
+	if tag := loadTag(msg); tag != in.want || len(msg) < tagBytes+n {
 		if by == lane.Counted {
 			if tag, err = e.otherTag(peer, e.lanes.slot(peer, in.places.Turn(in.Turn()))); err != nil {
 				return nil, err

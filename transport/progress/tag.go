@@ -3,6 +3,8 @@ package progress
 import (
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/weft-go/weft/transport/progress/lane"
 )
@@ -50,6 +52,19 @@ func getBulletin(b []byte) (n lane.Bulletin) {
 		n.Places[i] = lane.Place(b[bulletinAt+i])
 	}
 	return n
+}
+
+// loadTag is getTag where the tag may be written meanwhile, since a message is longer than
+// was expected: the tag that was there before, or parts of both.
+func loadTag(b []byte) Tag {
+	if uintptr(unsafe.Pointer(&b[0]))%8 != 0 {
+		return getTag(b)
+	}
+	var words [tagBytes]byte
+	for i := 0; i < tagBytes; i += 8 {
+		binary.NativeEndian.PutUint64(words[i:], (*atomic.Uint64)(unsafe.Pointer(&b[i])).Load())
+	}
+	return getTag(words[:])
 }
 
 func getTag(b []byte) Tag {
